@@ -272,6 +272,11 @@ def test_a_secret_that_the_tail_of_stderr_cuts_in_two_is_not_kept(project: Attem
     assert secret[half:] not in str(look(project.url, "SELECT * FROM events"))
 
 
+def repository(project: AttemptProject) -> str:
+    [row] = look(project.url, "SELECT DISTINCT repo FROM tasks")
+    return str(row["repo"])
+
+
 def predicted(*claimed: str, may_touch: tuple[str, ...] = ()) -> TaskRequest:
     files = [(path, True, False) for path in claimed] + [(path, False, True) for path in may_touch]
     return TaskRequest(
@@ -293,7 +298,7 @@ def test_a_task_with_predicted_files_claims_more_that_are_free_and_keeps_its_rec
     assert either.state(task) is State.DONE
     [event] = either.events(task, "claims_extended")
     assert event.data["files"] == ["dir/b"]  # what it may touch is not claimed
-    [record] = list_attempt_files(either.store, str(either.root / ".git"))
+    [record] = list_attempt_files(either.store, repository(either))
     assert sorted(record.changed) == ["dir/b", "run"]
     assert sorted(record.asked) == ["dir/b", "run"]
     assert [file.path for file in record.predicted] == ["a", "run"]
@@ -316,7 +321,7 @@ def test_a_predicted_task_that_changed_a_file_of_another_is_done_again_with_it(
     assert project.outcomes(task) == ["scope", "success"]
     latest, first = [
         record
-        for record in list_attempt_files(project.store, str(project.root / ".git"))
+        for record in list_attempt_files(project.store, repository(project))
         if record.task == task
     ]
     assert first.asked == ("dir/b",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from weft.errors import InputError
 from weft.model import AttemptFiles, PredictedFile
 from weft.plan.plan_records import WHOLE_REPOSITORY
 from weft.predict.prediction_records import Clue
-from weft.runs import plan_check
+from weft.project.project import get_project
+from weft.runs import plan_check, single_task
 from weft.runs.file_prediction import count_declared, list_cases, score_attempts
 from weft.runs.plan_check import CheckedPlan, PlanSource
+from weft.store import open_store
+from weft.store.tasks import get_task
 
 TOPICS = plant_topics(30)
 COMMITS = list(plant_commits(240, TOPICS))
@@ -200,6 +204,20 @@ def test_attempts_are_scored_without_hubs_and_without_those_that_had_no_predicti
     assert len(list_cases(attempts)) == 2
     assert score_attempts(attempts).recall == 0.5
     assert count_declared(attempts) == (1, 0.5)
+
+
+def test_a_task_by_itself_claims_predicted_files_unless_it_names_its_own(
+    root: Path, tmp_path: Path
+) -> None:
+    project = get_project(root, dict(os.environ))
+    with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
+        claims = []
+        for files in ((), ("**",)):
+            asked = single_task.check(project, about(FIRST), files=files, agent="implement")
+            number = single_task.submit_task(project, store, asked)
+            claims.append(get_task(store, number).files)
+    assert set(claims[0]) <= set(FIRST.files)
+    assert claims == [claims[0], ("**",)]
 
 
 def test_the_note_is_part_of_the_check_for_programs(root: Path) -> None:

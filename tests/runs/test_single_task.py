@@ -12,6 +12,8 @@ from weft.errors import InputError
 from weft.project import agent_list
 from weft.project.project import Project, get_project
 from weft.runs import single_task
+from weft.store import open_store
+from weft.store.tasks import get_task
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +54,21 @@ def test_a_repository_without_commits_is_told_how_to_make_one(tmp_path: Path) ->
         single_task.check(get_project(tmp_path, {}), "x", files=(), agent="try")
 
 
-def test_without_files_everything_is_claimed_and_none_claims_nothing(found: Project) -> None:
+def test_files_are_claimed_as_named_and_none_claims_nothing(found: Project) -> None:
     claims = {
         files: single_task.check(found, "x", files=files, agent="try").files
         for files in [(), ("none",), ("src/", "a.py")]
     }
-    assert claims == {(): ("**",), ("none",): (), ("src/", "a.py"): ("src/**", "a.py")}
+    assert claims == {(): None, ("none",): (), ("src/", "a.py"): ("src/**", "a.py")}
+
+
+def test_without_files_and_without_a_history_everything_is_claimed(
+    found: Project, tmp_path: Path
+) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
+        task = single_task.check(found, "x", files=(), agent="try")
+        number = single_task.submit_task(found, store, task)
+        assert get_task(store, number).files == ("**",)
 
 
 def test_a_name_is_readable_and_never_given_twice() -> None:

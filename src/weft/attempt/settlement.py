@@ -77,7 +77,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     after: Future[Fingerprint]  # the user's checkout, looked at since
 
 
-class TouchedFiles(Struct, frozen=True, kw_only=True):
+class SettledFiles(Struct, frozen=True, kw_only=True):
     """The files of an attempt, as its outcome records them."""
 
     changed: tuple[str, ...]
@@ -196,7 +196,7 @@ def _take_work(ended: Ended) -> State:
     request = _request(ended)
     if outside and request.confined:
         return _fail(ended, outcome.refuse_outside(outside, claims))
-    touched = TouchedFiles(
+    touched = SettledFiles(
         changed=changes.paths, asked=tuple(dict.fromkeys(map(outcome.claim_of, outside)))
     )
     if outside:
@@ -330,7 +330,7 @@ def _answer(ended: Ended) -> str:
 
 
 def _ask_for_more(
-    ended: Ended, outside: tuple[str, ...], touched: TouchedFiles, held: Mapping[str, int]
+    ended: Ended, outside: tuple[str, ...], touched: SettledFiles, held: Mapping[str, int]
 ) -> State:
     """Send the task back with larger claims: other tasks hold files that it changed."""
     tasks = [get_task(ended.site.store, number) for number in sorted(set(held.values()))]
@@ -370,10 +370,10 @@ def _finish(
     subject: tuple[str, str] | None = None,
     then: Stage | None = None,
     result: str | None = None,
-    touched: TouchedFiles | None = None,
+    touched: SettledFiles | None = None,
     step: StepDecision | None = None,
 ) -> State:
-    touched = touched or TouchedFiles(changed=_list_changed(ended, None if subject else commit))
+    touched = touched or SettledFiles(changed=_list_changed(ended, None if subject else commit))
     follower = ended.follower
     spent = follower.spent
     _tell_surroundings(ended)

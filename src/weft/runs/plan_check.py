@@ -179,7 +179,12 @@ def setting_of(project: Project, store: Store) -> Setting:
 
 
 def _local_root(project: Project) -> Path | None:
-    return project.root if project.server is None and _repository(project) else None
+    """Return the root of a repository on this machine; None outside of a repository."""
+    try:
+        git.common_directory(project.root)
+    except (NotARepository, ProgramMissing):
+        return None
+    return project.root if project.server is None else None
 
 
 def _repository(project: Project) -> str:
