@@ -6,7 +6,7 @@ WEFT   := $(VENV)/weft
 STAMP  := $(VENV)/installed
 BENCH  ?=
 
-.PHONY: demo install test quick lint types layers pytest format chaos mutants bench shape reference clean
+.PHONY: demo install test quick lint types layers pytest format chaos mutants bench screenshots shape reference clean
 
 # A small project, a plan in which much goes wrong, and weft on it; under a minute. The second scene,
 # in which an agent writes the plan: make demo SCENE=goal
@@ -71,6 +71,12 @@ mutants: install
 # One line per figure: name value unit. BENCH=admission runs the figures whose names start so.
 bench: install
 	$(BIN)/python -m bench $(BENCH)
+
+# Every view of the page at 1400 and 390 pixels, light and dark, in SHOTS.
+SHOTS ?= screenshots
+
+screenshots: install
+	PYTHONPATH=tests:. $(BIN)/python -m browser.screenshots $(SHOTS)
 
 # How large the code is, and how plain its words are.
 shape: install

@@ -103,7 +103,7 @@ def _group(word: str, view: NowView) -> Html | None:
     total = view.counts.get(word, len(rows))
     heading = f"{word.capitalize()} ({total})"
     body = Html("".join(_row(row, view.now) for row in rows))
-    caption = tag("caption", heading, class_="unseen")
+    caption = tag("caption", f"Tasks: {word}", class_="unseen")
     return tag(
         "section",
         tag("h2", heading),
