@@ -112,6 +112,9 @@ MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
         HOLDERS,
         {"comment": 1, "answer": "handled", "reason": "x", "fence": "{fence}"},
     ),
+    "hand_over": (OWN_AGENTS, {"agent": "nobody"}),
+    "ask": (OWN_AGENTS, {"question": "x"}),
+    "sleep": (OWN_AGENTS, {"until": "1h"}),
     "submit_plan": (ADMINS, {"plan": PLAN}),
 }
 UNDOCUMENTED: Mapping[str, frozenset[str]] = {
@@ -119,6 +122,7 @@ UNDOCUMENTED: Mapping[str, frozenset[str]] = {
     "GET /v1/changes?after=0&seconds=0": ABOUT_ALL,
 }
 REFUSALS = (
+    "Only an agent that weft started",
     "needs a token",
     "token is for one",
     "weft started you",
@@ -308,7 +312,7 @@ def test_a_verb_by_name_is_for_admins_and_one_that_looks_for_readers_of_all(
         for name, verb in offered.items():
             if not verb.function.__module__.startswith("weft."):
                 continue  # a verb of another test's own
-            secret = name.startswith(("tokens.", "replies."))
+            secret = name.startswith(("tokens.", "replies.", "page_codes."))
             looks = verb.kind == "read" and not secret
             status = client.http.post(f"/v1/{face}/{name}", json=call).status_code
             if (status not in (401, 403)) != (kind in (ABOUT_ALL if looks else ADMINS)):

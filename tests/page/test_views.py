@@ -21,11 +21,11 @@ from page.page_records import (
 from weft.attempt.outcome import refuse_outside
 from weft.model import State
 from weft.page.files_view import (
+    ClaimComparison,
     FilesView,
     FileWait,
     HeldClaim,
     HotFile,
-    TouchedFiles,
     render_files,
 )
 from weft.page.landing_view import CheckView, LandingView, render_landing
@@ -148,7 +148,7 @@ def files(may_act: bool) -> Html:
             waits=[FileWait(task=1, name=EVIL, texts=(EVIL,))],
             hot=[HotFile(pattern=EVIL, tasks=3, open=1)],
             touched=[
-                TouchedFiles(
+                ClaimComparison(
                     task=1,
                     name=EVIL,
                     claimed=(EVIL,),

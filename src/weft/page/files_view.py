@@ -31,7 +31,7 @@ class HotFile(Struct, frozen=True, kw_only=True):
     open: int  # of these, not ended
 
 
-class TouchedFiles(Struct, frozen=True, kw_only=True):
+class ClaimComparison(Struct, frozen=True, kw_only=True):
     """The files of a candidate, compared with the claims of its task."""
 
     task: int
@@ -48,7 +48,7 @@ class FilesView(Struct, frozen=True, kw_only=True):
     held: Sequence[HeldClaim] = ()
     waits: Sequence[FileWait] = ()
     hot: Sequence[HotFile] = ()
-    touched: Sequence[TouchedFiles] = ()
+    touched: Sequence[ClaimComparison] = ()
 
 
 def render_files(view: FilesView) -> Html:

@@ -18,11 +18,11 @@ from weft.errors import WeftError
 from weft.gate.check_run import read_running_check
 from weft.model import TERMINAL, Attempt, State, Task, TaskKind
 from weft.page.files_view import (
+    ClaimComparison,
     FilesView,
     FileWait,
     HeldClaim,
     HotFile,
-    TouchedFiles,
     render_files,
 )
 from weft.page.landing_view import CheckView, LandingView, render_landing
@@ -176,7 +176,7 @@ def _find_hot(tasks: Sequence[Task]) -> list[HotFile]:
 
 def _compare(
     root: Path, tasks: Sequence[Task], attempts: Sequence[Attempt]
-) -> Iterator[TouchedFiles]:
+) -> Iterator[ClaimComparison]:
     """Compare the claims of tasks with the files of their latest candidates."""
     latest: dict[int, Attempt] = {
         attempt.task: attempt for attempt in attempts if attempt.candidate and attempt.base
@@ -186,7 +186,7 @@ def _compare(
         touched = _changed(root, attempt.base or "", attempt.candidate or "")
         if touched is None:
             continue
-        yield TouchedFiles(
+        yield ClaimComparison(
             task=task.id,
             name=task.name,
             claimed=task.files,
