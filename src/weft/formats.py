@@ -86,6 +86,11 @@ def elapsed(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def moment(at: float) -> str:
+    """Format a date with its time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
 def clock(at: float) -> str:
     """Format the time of day, with the date unless that is today."""
     when, today = time.localtime(at), time.localtime()

@@ -17,7 +17,7 @@ import pytest
 from html_pages import Tags
 from store_helpers import DONE, go, hire, put
 from weft import cli, git
-from weft.cli.plan import plan_page
+from weft.page import plan_page
 from weft.formats import cells
 from weft.model import CheckVerdict, NewRun, NewTask, Outcome, State
 from weft.project.own_repository import get_repository
@@ -494,7 +494,7 @@ def test_a_page_of_thousands_of_tasks_stays_small() -> None:
     )
     with plan_check.setting(Path("/"), {}) as around:
         checked = plan_check.check(source, around)
-    text = plan_page.render(checked, [], [])
+    text = plan_page.render(checked)
     assert "too many to draw" in text
     assert len(text) < 1_000_000
     Tags(text)

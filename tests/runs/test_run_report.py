@@ -9,7 +9,7 @@ import pytest
 from html_pages import Tags
 from store_helpers import hire, put, url
 from weft.admission.capacity import attempt_demand
-from weft.cli.report import report_page
+from weft.page import report_page
 from weft.errors import InputError
 from weft.model import CheckVerdict, Grant, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.runs import report

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
 
 from weft import plan
-from weft.formats import count, duration, listed, plain
+from weft.page.plan_words import prediction_note, problem_lines, summary
 from weft.plan import plan_json
-from weft.plan.plan_records import ParsedPlan, Plan, Problem, Severity, Source
+from weft.plan.plan_records import ParsedPlan, Severity, Source
 from weft.runs.plan_check import CheckedPlan
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,37 +45,6 @@ def format_option(command: F) -> F:
     )(command)
 
 
-def problem_lines(problem: Problem) -> Iterator[str]:
-    """Yield a problem as a compiler prints it, with the suggestion beneath."""
-    place = f"{problem.file}:{problem.line}:{problem.column}"
-    pointer = f" ({problem.pointer})" if problem.pointer else ""
-    yield plain(f"{place}: {problem.severity}: {problem.message}{pointer} [{problem.code}]")
-    if problem.suggestion:
-        yield plain(f"    {problem.suggestion}")
-
-
-def summary(checked: CheckedPlan) -> str:
-    """Return the size of a plan, the number of its problems and its predicted time."""
-    errors = sum(problem.severity is Severity.ERROR for problem in checked.problems)
-    warnings = len(checked.problems) - errors
-    wrong = [
-        count(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number
-    ]
-    text = f"{plain(checked.name)}: {_size(checked.compiled.plan)}"
-    text += f", {' and '.join(wrong)}" if wrong else ", no problems"
-    if errors:
-        return f"{text}."
-    slots = count(checked.forecast.slots, "slot")
-    guess = f" (a guess: {listed(checked.guesses)})" if checked.guesses else ""
-    return f"{text}; about {duration(checked.forecast.seconds)} on {slots}{guess}."
-
-
-def _size(whole: Plan) -> str:
-    phases = [phase for phase in whole.phases if phase.label]
-    tasks = count(len(whole.tasks), "task")
-    return f"{tasks} in {count(len(phases), 'phase')}" if phases else tasks
-
-
 def print_problems(checked: CheckedPlan) -> None:
     for problem in checked.problems:
         for line in problem_lines(problem):
@@ -83,11 +52,6 @@ def print_problems(checked: CheckedPlan) -> None:
     if note := prediction_note(checked):
         click.echo(note)
     click.echo(summary(checked))
-
-
-def prediction_note(checked: CheckedPlan) -> str:
-    """Return a sentence about predicted files; empty if there is nothing to say."""
-    return checked.prediction.note if checked.prediction is not None else ""
 
 
 def print_errors(reading: ParsedPlan) -> bool:

@@ -10,11 +10,11 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from weft.cli.output import say
-from weft.cli.plan.plan_text import problem_lines
 from weft.cli.task_follower import TaskFollower, follow_to_end
 from weft.errors import InputError
 from weft.formats import count, dollars, duration
 from weft.model import TERMINAL, Event, State
+from weft.page.plan_words import problem_lines
 from weft.plan.plan_records import Problem
 from weft.plan.problems import shorten
 from weft.project.project import Project

@@ -12,9 +12,10 @@ import click
 from weft.charts.html_page import is_page
 from weft.charts.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.cli.output import json_option, print_json
-from weft.cli.plan import plan_charts, plan_page, plan_text, text_tree
+from weft.cli.plan import plan_text
 from weft.cli.plan.split import advice_json, advice_lines
-from weft.formats import count, duration, listed, plain
+from weft.formats import count, plain
+from weft.page import plan_charts, plan_page, plan_tree, plan_words
 from weft.plan.plan_records import Source
 from weft.runs import plan_check, plan_file, plan_splitting
 from weft.runs.plan_check import CheckedPlan
@@ -58,7 +59,7 @@ def command(
             plan_text.print_problems(checked)
         return 2
     if html is not None:
-        text = plan_page.render(checked, list(figures(checked)), list(advice(checked)))
+        text = plan_page.render(checked)
         data = text.encode(errors="replace")
         plan_file.write_over(directory / html, data, ours=is_page, kind="HTML page")
     if as_json:
@@ -98,12 +99,12 @@ def _as_json(checked: CheckedPlan) -> dict[str, object]:
 def _lines(checked: CheckedPlan, width: int) -> Iterator[str]:
     plan = checked.compiled.plan
     yield from ([plain(plan.title), ""] if plan.title else [])
-    yield from text_tree.draw_tree(checked.compiled)
+    yield from plan_tree.draw_tree(checked.compiled)
     yield ""
     yield from schedule_lines(checked, width)
     yield ""
     yield from _words(checked)
-    if note := plan_text.prediction_note(checked):
+    if note := plan_words.prediction_note(checked):
         yield note
     if checked.problems:
         yield f"`weft plan check` lists {count(len(checked.problems), 'warning')}."
@@ -126,49 +127,7 @@ def schedule_lines(checked: CheckedPlan, width: int) -> Iterator[str]:
 
 
 def _words(checked: CheckedPlan) -> Iterator[str]:
-    for name, value in figures(checked):
+    for name, value in plan_words.figures(checked):
         yield f"{name + ':' if name else '':<15} {plain(value)}"
-    for number, line in enumerate(advice(checked)):
+    for number, line in enumerate(plan_words.advice(checked)):
         yield f"{'Shorter:' if number == 0 else '':<15} {line}"
-
-
-def figures(checked: CheckedPlan) -> Iterator[tuple[str, str]]:
-    """Yield the size of a plan, its predicted time and its bounds, as names and values."""
-    forecast, bounds = checked.forecast, checked.forecast.bounds
-    tasks = count(len(forecast.schedule), "task")
-    if not forecast.schedule:
-        yield "Predicted", "nothing is left to run"
-        return
-    slots = count(forecast.slots, "slot")
-    yield "Predicted", f"{duration(forecast.seconds)} for {tasks} on {slots}"
-    if checked.guesses:
-        yield "Guessed", listed(checked.guesses)
-    over = 1 - bounds.lower / forecast.seconds if forecast.seconds else 0.0
-    near = "no schedule is shorter" if over < 0.005 else f"{over:.0%} less than predicted"
-    yield "At best", f"{duration(bounds.lower)}: {near}"
-    yield "Longest path", duration(bounds.critical_path)
-    yield "Work per slot", duration(bounds.work_per_slot)
-    if bounds.file:
-        file = "the whole repository" if bounds.file == "**" else plain(bounds.file)
-        yield "Busiest file", f"{file}, {duration(bounds.busiest_file)}"
-    yield "Width", f"up to {count(checked.width, 'task')} could run at once"
-    yield "Critical path", _path(checked.critical_path)
-
-
-def _path(names: list[str], most: int = 12) -> str:
-    """Join the ids of a path; leave out the middle of a long path."""
-    if len(names) > most:
-        half = most // 2
-        names = [*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:]]
-    return plain(" → ".join(names))
-
-
-def advice(checked: CheckedPlan) -> Iterator[str]:
-    """Yield the changes of the plan that would shorten the run most."""
-    for saving in checked.savings:
-        less = f"−{duration(saving.seconds)}"
-        tasks = listed(saving.tasks)
-        if saving.file == "**":
-            yield plain(f"name the files of {tasks}: {less}")
-        else:
-            yield plain(f"split {saving.file} between {tasks}: {less}")

@@ -9,8 +9,8 @@ from weft.charts.gantt_chart import draw_gantt
 from weft.charts.graph_chart import draw_graph
 from weft.charts.html_page import render_page
 from weft.charts.svg_parts import escaped
-from weft.cli.plan import plan_charts, plan_text, text_tree
 from weft.formats import duration
+from weft.page import plan_charts, plan_tree, plan_words
 from weft.plan.plan_records import PlanTask
 from weft.runs.plan_check import CheckedPlan
 
@@ -18,22 +18,24 @@ _LARGEST_GRAPH: Final = 1500
 _LARGEST_SCHEDULE: Final = 3000
 
 
-def render(checked: CheckedPlan, figures: list[tuple[str, str]], advice: list[str]) -> str:
-    """Return the page; `figures` and `advice` are the words of the terminal."""
+def render(checked: CheckedPlan) -> str:
+    """Return a file of its own, for `weft plan show --html`."""
     title = escaped(checked.compiled.plan.title or checked.name)
-    body = [
-        f"<h1>{title}</h1>",
-        f'<p class="dim">{escaped(plan_text.summary(checked))}</p>',
-        "<dl>",
-        *(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in figures),
-        "</dl>",
-        *_listing("What would shorten it most", advice),
-        *_graph(checked),
-        *_schedule(checked),
-        *_tasks(checked),
-        *_problems(checked),
-    ]
+    body = [f"<h1>{title}</h1>", *render_compiled(checked), *_problems(checked)]
     return render_page(title, body)
+
+
+def render_compiled(checked: CheckedPlan) -> Iterator[str]:
+    """Yield the parts of a plan that was compiled: figures, advice, charts and tasks."""
+    yield f'<p class="dim">{escaped(plan_words.summary(checked))}</p>'
+    yield "<dl>"
+    for name, value in plan_words.figures(checked):
+        yield f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>"
+    yield "</dl>"
+    yield from _listing("What would shorten it most", list(plan_words.advice(checked)))
+    yield from _graph(checked)
+    yield from _schedule(checked)
+    yield from _tasks(checked)
 
 
 def _graph(checked: CheckedPlan) -> Iterator[str]:
@@ -63,9 +65,9 @@ def _schedule(checked: CheckedPlan) -> Iterator[str]:
 
 
 def _tasks(checked: CheckedPlan) -> Iterator[str]:
-    reasons = text_tree.list_reasons(checked.compiled)
+    reasons = plan_tree.list_reasons(checked.compiled)
     yield '<h2>Tasks, and why they wait</h2><div class="card scroll"><table>'
-    for heading, tasks in text_tree.list_phases(checked.compiled):
+    for heading, tasks in plan_tree.list_phases(checked.compiled):
         yield f'<tr><th colspan="4">{escaped(heading)}</th></tr>'
         for task in tasks:
             seconds = checked.seconds.get(task.id, 0.0)
@@ -85,7 +87,7 @@ def _words(task: PlanTask) -> str:
 
 
 def _problems(checked: CheckedPlan) -> Iterator[str]:
-    lines = [" ".join(plan_text.problem_lines(problem)) for problem in checked.problems]
+    lines = [" ".join(plan_words.problem_lines(problem)) for problem in checked.problems]
     yield from _listing("Warnings", lines)
 
 

@@ -5,7 +5,6 @@ Texts of plans, agents and checks are escaped.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -14,9 +13,9 @@ from weft.charts.graph_chart import draw_graph
 from weft.charts.html_page import HIGHLIGHT, render_page
 from weft.charts.step_chart import draw_steps
 from weft.charts.svg_parts import escaped
-from weft.cli.report import report_charts, tables
-from weft.cli.report.report_text import KEYS, find_kind, shorten_limit
-from weft.formats import count, dollars, duration, whole_line
+from weft.formats import count, dollars, duration, moment, whole_line
+from weft.page import report_charts, report_tables
+from weft.page.report_words import KEYS, find_kind, shorten_limit
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import RunReport
 from weft.words import state_word
@@ -34,19 +33,18 @@ def render(report: RunReport) -> str:
         *_gantt(report),
         *_graph(report),
         *_charts(report),
-        *tables.gate(report),
-        *tables.agents(report),
-        *tables.attempts(report),
+        *report_tables.gate(report),
+        *report_tables.agents(report),
+        *report_tables.attempts(report),
     ]
     return render_page(f"{title}: run {escaped(report.run)}", body, HIGHLIGHT)
 
 
 def _head(report: RunReport) -> Iterator[str]:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(report.submitted))
     tip = f" → <code>{escaped(report.tip[:12])}</code>" if report.tip else ""
     yield (
         f'<p class="dim">Run <b>{escaped(report.run)}</b>, {escaped(report.state)} · '
-        f"submitted {when} · <code>{escaped(report.base[:12])}</code>{tip}</p>"
+        f"submitted {moment(report.submitted)} · <code>{escaped(report.base[:12])}</code>{tip}</p>"
     )
     if report.blocked:
         yield f'<p><span class="tag blocked">gate</span> {escaped(report.blocked)}</p>'

@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import Final
 
 from weft.charts.svg_parts import escaped
-from weft.cli.report.report_text import describe_fate, find_kind
 from weft.formats import dollars, duration, whole_line
+from weft.page.report_words import describe_fate, find_kind
 from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport
 
 _LONGEST: Final = 400  # characters of a reason in a line

@@ -9,8 +9,8 @@ from typing import Final
 from weft.charts.gantt_chart import GanttBar, GanttChart, GanttMark, GanttRow
 from weft.charts.graph_chart import GraphChart, GraphNode
 from weft.charts.step_chart import StepChart
-from weft.cli.report.report_text import describe_fate, find_kind, find_sign
 from weft.formats import dollars, duration, whole_line
+from weft.page.report_words import describe_fate, find_kind, find_sign
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport, TaskReport
 from weft.words import state_word
