@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from weft.cli.output import say
+import click
+
 from weft.errors import InputError
 from weft.process import start_detached
 from weft.project.project import Project
@@ -37,7 +38,7 @@ def open_page(store: Store, url: str) -> None:
     """Open the page in a browser; without a browser, print the link."""
     link = make_link(store, url, ("admin",), OPENED)
     if not (_has_browser() and webbrowser.open(link)):
-        say(f"weft: no browser opened; within {OPENED:.0f} s this link works once: {link}")
+        _note(f"no browser opened; within {OPENED:.0f} s this link works once: {link}")
 
 
 def _has_browser() -> bool:
@@ -46,6 +47,10 @@ def _has_browser() -> bool:
     if sys.platform != "linux":
         return True
     return any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _note(text: str) -> None:
+    click.echo(f"weft: {text}", err=True)
 
 
 def get_server_url(project: Project) -> str:
@@ -91,7 +96,7 @@ def serve_in_background(project: Project, slots: int | None) -> str:
         return url
     log = _address(project).with_suffix(".log")
     words = [sys.executable, "-m", "weft", "serve", "--bind", "127.0.0.1:0"]
-    start_detached(
+    pid = start_detached(
         [*words, *(["--slots", str(slots)] if slots else [])],
         directory=project.root,
         environment=project.environment,
@@ -101,7 +106,9 @@ def serve_in_background(project: Project, slots: int | None) -> str:
     while time.monotonic() < until:
         url = find_server_url(project)
         if url is not None:
-            say(f"weft: {url} is served in the background, also when this command has ended")
+            _note(
+                f"process {pid} serves {url} and goes on after this command; `kill {pid}` ends it"
+            )
             return url
         time.sleep(_LOOK)
     raise InputError(f"The server for the page did not start; its log is {log}.")
