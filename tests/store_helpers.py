@@ -28,6 +28,7 @@ from weft.model import Grant, NewTask, NewWorker, Outcome, State
 from weft.store import Store, open_store, sql
 from weft.store.admission import admit
 from weft.store.database import Cursor, Row, Transaction
+from weft.store.leases import list_open
 from weft.store.limit_table import list_limits, start_with
 from weft.store.postgres import Postgres
 from weft.store.sqlite import Sqlite
@@ -97,6 +98,11 @@ def go(store: Store, worker: str = "w", *, now: float = 1) -> Grant:
     grants = admit(store, worker, now=now)
     assert len(grants) == 1, f"{len(grants)} tasks were admitted, not one"
     return grants[0]
+
+
+def first_fence(store: Store) -> int:
+    """The fence of the oldest attempt under way."""
+    return next(lease.fence for lease in list_open(store) if lease.kind == "attempt")
 
 
 def drain(store: Store, worker: str = "w", *, now: float = 1) -> list[str]:

@@ -141,7 +141,7 @@ def test_the_examples_of_the_pages_and_the_shipped_files_keep_to_the_schemas() -
     agents = [*examples("agents.md", "markdown")]
     agents += [path.read_text() for path in sorted((shipped / "agents").glob("*.md"))]
     stories = examples("plans.md", "json")[:1]
-    assert (len(toml), len(agents), len(stories)) == (2, 8, 1)
+    assert (len(toml), len(agents), len(stories)) == (2, 9, 1)
     for text in toml:
         jsonschema.validate(tomllib.loads(text), weft_toml_schema())
     for text in agents:

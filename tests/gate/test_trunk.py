@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import change
 from gate.gate_run import RUN, GateProcesses, Stage, candidate, drive, run_git, task
 from repositories import prepare
 from weft.store.gate import read_gate, unblock_gate
@@ -196,3 +197,19 @@ def test_a_landing_that_was_cut_short_survives_a_garbage_collection(
     drive(stage, lambda: stage.are(a="done", b="done"))
     run_git(stage.root, "fsck", "--connectivity-only")
     assert run_git(stage.root, "for-each-ref", "refs/weft/landing") == ""
+
+
+def test_a_trunk_whose_landings_the_store_has_lost_blocks_the_gate(stage: Stage) -> None:
+    """The database was restored from a backup that is older than the last landing."""
+    stage.submit([task("a"), task("b")])
+    stage.bring("a", {"src/a": "a = 2\n"})
+    drive(stage, lambda: stage.are(a="done"))
+    landed = stage.trunk
+    change(stage.store.url, "DELETE FROM landings")
+    stage.bring("b", {"src/b": "b = 2\n"})
+    drive(stage, lambda: blocked(stage) != "")
+    assert stage.trunk == landed
+    assert "the store has lost rows" in blocked(stage)
+    assert f"git branch kept-r1 {landed[:12]}" in blocked(stage)
+    assert f"git branch -f weft/r1 {stage.base[:12]}" in blocked(stage)
+    assert "weft resume r1" in blocked(stage)

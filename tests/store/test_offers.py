@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store_helpers import DAY, DONE, drain, go, hire, put, snapshot, state, used
+from store_helpers import DAY, DONE, drain, first_fence, go, hire, put, snapshot, state, used
 from store_helpers import url as url
 from weft.errors import AtCapacity, NotFound, Refused
 from weft.model import NewRun, NewTask, Outcome, State
@@ -156,7 +156,7 @@ def test_a_worker_at_capacity_is_assigned_nothing_unless_it_may_queue(store: Sto
     assign(store, waiting, "w", now=1)  # what it has already
     with pytest.raises(AtCapacity, match=r"w is at capacity \(3/2\)"):
         assign(store, fourth, "w", now=1)
-    finish(store, 1, DONE, now=2)
+    finish(store, first_fence(store), DONE, now=2)
     assert drain(store) == ["t1", "t2"]
 
 

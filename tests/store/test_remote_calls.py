@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from store_helpers import first_fence
 from weft import maintenance, runs, swarm
 from weft.errors import InputError
 from weft.model import Class, Entry, Event, NewRun, NewTask, NewWorker, Stage, State, TaskRequest
@@ -84,10 +85,10 @@ def test_every_answer_to_a_question_comes_back_as_it_was(busy: Store) -> None:
         "worker": {"worker": "w"},
         "ids": {"ids": {"w"}},
         "numbers": {"numbers": [1, 2]},
-        "fences": {"fences": [1]},
+        "fences": {"fences": [first_fence(busy)]},
         "run": {"run": "r"},
         "task": {"task": 1},
-        "fence": {"fence": 1},
+        "fence": {"fence": first_fence(busy)},
         "name": {"name": "a"},
         "now": {"now": 5.0},
         "most": {"most": 10},

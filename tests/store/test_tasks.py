@@ -7,7 +7,19 @@ from contextlib import suppress
 import pytest
 
 from databases import look
-from store_helpers import AGAIN, DONE, drain, go, hire, put, snapshot, state, tuned, used
+from store_helpers import (
+    AGAIN,
+    DONE,
+    drain,
+    first_fence,
+    go,
+    hire,
+    put,
+    snapshot,
+    state,
+    tuned,
+    used,
+)
 from store_helpers import url as url
 from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
 from weft.model import AgentFile, Class, NewRun, NewTask, Outcome, Priority, State
@@ -268,7 +280,7 @@ def test_a_run_waits_for_its_place_among_the_runs(store: Store) -> None:
     assert waits(store, second["b"]) == ["waiting for a place among the runs"]
     assert drain(store) == ["a"]
     assert end_finished(store, now=1) == []
-    finish(store, 2, DONE, now=1)
+    finish(store, first_fence(store), DONE, now=1)
     assert end_finished(store, now=2) == ["R1"]
     assert end_finished(store, now=2) == []
     assert drain(store) == ["b"]
@@ -338,7 +350,7 @@ def test_the_members_of_a_gang_wait_for_each_other(store: Store) -> None:
     assert waits(store, numbers["a"])[-1] == "waiting to start with c, which is waiting"
     put(store, "in the way", demand=SLOT, klass=Class.INTERACTIVE)
     [grant] = admit(store, "w", now=1)
-    finish(store, 2, DONE, now=2)
+    finish(store, first_fence(store), DONE, now=2)
     assert drain(store) == []
     finish(store, grant.fence, DONE, now=3)
     grants = admit(store, "w", now=4)

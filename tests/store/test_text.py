@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store_helpers import go, hire, put, snapshot
+from store_helpers import first_fence, go, hire, put, snapshot
 from store_helpers import url as url
 from weft.errors import InputError, Refused
 from weft.model import AgentFile, NewRun, NewTask, NewWorker, Outcome, State
@@ -36,7 +36,6 @@ Verb = Callable[[Store, str], object]
 BAD = ("a\0b", "a\ud800b")
 """A NUL, and half of a character."""
 RUNNING, READY, OFFERED = 1, 2, 3
-FENCE = 1
 
 
 def worker(**fields: Any) -> Verb:
@@ -74,7 +73,7 @@ def failed(**fields: Any) -> Outcome:
 
 def reap(store: Store, proof: str) -> bool:
     suspect_overdue(store, now=10**6)
-    return free_proved_dead(store, FENCE, now=10**6, proof=proof)
+    return free_proved_dead(store, first_fence(store), now=10**6, proof=proof)
 
 
 def again(store: Store, bad: str) -> None:
@@ -123,14 +122,16 @@ REFUSED: dict[str, Verb] = {
     "who is offered": lambda store, bad: offer(store, READY, bad, now=3),
     "who accepts": lambda store, bad: accept(store, OFFERED, bad, now=3),
     "who is assigned": lambda store, bad: assign(store, READY, bad, now=3),
-    "who adopts": lambda store, bad: adopt(store, FENCE, bad, now=3),
-    "how it ended": lambda store, bad: finish(store, FENCE, failed(kind=bad), now=3),
+    "who adopts": lambda store, bad: adopt(store, first_fence(store), bad, now=3),
+    "how it ended": lambda store, bad: finish(store, first_fence(store), failed(kind=bad), now=3),
     "what was spent": lambda store, bad: finish(
-        store, FENCE, ended(spent={f"run:{bad}/usd": 1}), now=3
+        store, first_fence(store), ended(spent={f"run:{bad}/usd": 1}), now=3
     ),
-    "a larger claim": lambda store, bad: finish(store, FENCE, failed(files=(bad,)), now=3),
-    "more files": lambda store, bad: extend(store, FENCE, [bad], now=3),
-    "more amounts": lambda store, bad: reserve(store, FENCE, {bad: 1}, now=3),
+    "a larger claim": lambda store, bad: finish(
+        store, first_fence(store), failed(files=(bad,)), now=3
+    ),
+    "more files": lambda store, bad: extend(store, first_fence(store), [bad], now=3),
+    "more amounts": lambda store, bad: reserve(store, first_fence(store), {bad: 1}, now=3),
     "a check's holder": lambda store, bad: take(store, "check", bad, {}, worker="w", now=3),
     "a check's demand": lambda store, bad: take(store, "check", "c", {bad: 1}, worker="w", now=3),
     "who checks": lambda store, bad: take(store, "check", "c", {}, worker=bad, now=3),
@@ -144,12 +145,16 @@ KEPT: dict[str, Verb] = {
     "why it was cancelled": lambda store, bad: cancel(store, READY, now=3, reason=bad),
     "why it was skipped": lambda store, bad: skip(store, READY, now=3, reason=bad),
     "why an offer was rejected": lambda store, bad: reject(store, OFFERED, "w", now=3, reason=bad),
-    "why a lease was released": lambda store, bad: release(store, FENCE, now=3, reason=bad),
-    "a result": lambda store, bad: finish(store, FENCE, ended(result=bad), now=3),
-    "a reason": lambda store, bad: finish(store, FENCE, failed(reason=bad), now=3),
-    "a signature": lambda store, bad: finish(store, FENCE, failed(signature=bad), now=3),
+    "why a lease was released": lambda store, bad: release(
+        store, first_fence(store), now=3, reason=bad
+    ),
+    "a result": lambda store, bad: finish(store, first_fence(store), ended(result=bad), now=3),
+    "a reason": lambda store, bad: finish(store, first_fence(store), failed(reason=bad), now=3),
+    "a signature": lambda store, bad: finish(
+        store, first_fence(store), failed(signature=bad), now=3
+    ),
     "a pattern of failures": again,
-    "progress": lambda store, bad: report(store, FENCE, {bad: bad}, now=3),
+    "progress": lambda store, bad: report(store, first_fence(store), {bad: bad}, now=3),
     "a proof": reap,
 }
 
@@ -158,7 +163,7 @@ def make_busy(store: Store) -> None:
     """A running, a ready and an offered task."""
     hire(store)
     assert put(store, "running", files=("held",)) == RUNNING
-    assert go(store).fence == FENCE
+    go(store)
     assert put(store, "ready") == READY
     assert put(store, "offered") == OFFERED
     offer(store, OFFERED, "w", now=2)

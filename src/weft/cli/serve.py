@@ -27,6 +27,7 @@ from weft.cli.page_link import drop_address, keep_address, open_page
 from weft.cli.worker import WorkerLog
 from weft.cli.worker_loops import run_until_asked, serve
 from weft.errors import InputError
+from weft.process.service_manager import notify_ready
 from weft.project.project import Project, get_local_project
 from weft.project.server_address import token_file
 from weft.project.site import Site
@@ -175,5 +176,6 @@ def _only_serve(store: Store, app: FastAPI, tools: McpApp, listening: socket) ->
             group.start_soon(listen, app, listening)
             group.start_soon(tools.answer_at_the_end)
             group.start_soon(tend, store)
+            notify_ready()
 
     run_until_asked(work, lambda: stop_waiting(app))

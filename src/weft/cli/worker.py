@@ -14,6 +14,7 @@ from weft.cli.output import json_option, say
 from weft.cli.poll_interval import ONE_TASK
 from weft.cli.worker_loops import serve
 from weft.model import Event
+from weft.process.service_manager import notify_ready
 from weft.project.project import get_local_project
 from weft.runs.event_text import About, Teller, line
 from weft.store import Store
@@ -71,6 +72,7 @@ class WorkerLog:
 
     def begin(self, worker: str) -> WorkerLog:
         self._worker = worker
+        notify_ready()
         self._say({"event": "worker_registered", "worker": worker}, f"worker {worker} takes tasks")
         return self
 

@@ -53,6 +53,13 @@ def tree_of(objects: ObjectStore, commit: str) -> str:
     return read_commit(content)[0][b"tree"].decode()
 
 
+def is_landing(objects: ObjectStore, commit: str, run: str) -> bool:
+    """Tell whether weft made a commit to land work of a run."""
+    (content,) = objects.read_commits([commit])
+    _, trailers = split_trailers(read_commit(content)[1])
+    return f"Weft-Run: {run}".encode() in trailers
+
+
 def _build(landing: LandingCommit, sources: Sequence[bytes], parent: str, committed: int) -> Object:
     read = [read_commit(source) for source in sources]
     headers, message = read[-1]

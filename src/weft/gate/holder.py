@@ -234,7 +234,8 @@ class GateHolder:
             return expected  # spares a call of git while the queue is empty
         where = git.find_ref(root, trunk_ref(self._run))
         if where != expected:
-            trunk.refuse_foreign(self._site.store, self._fence, self._run, expected, where)
+            store, fence, run = self._site.store, self._fence, self._run
+            trunk.refuse_foreign(store, root, self._objects, fence, run, expected, where)
         self._opened = True
         return expected
 

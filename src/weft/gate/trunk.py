@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from weft import git
 from weft.errors import WeftError
-from weft.gate.commits import LandingCommit, commit_chain, tree_of
+from weft.gate.commits import LandingCommit, commit_chain, is_landing, tree_of
 from weft.gate.merge import MergeStep
 from weft.git import RefMoved, Update
 from weft.git.object_store import ObjectStore
@@ -119,13 +119,21 @@ def roll_forward(
     """Complete a recorded landing from any of its stages."""
     if tree_of(objects, landing.new) != landing.tree:
         raise WeftError(f"Commit {landing.new} does not hold the tree that was checked.")
-    _move(store, repository, fence, landing, at=at)
+    _move(store, repository, objects, fence, landing, at=at)
     at("moved")
     complete(store, fence, landing.run, landing.sequence, now=time.time())
     at("completed")
 
 
-def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: CrashPoint) -> None:
+def _move(
+    store: Store,
+    repository: Path,
+    objects: ObjectStore,
+    fence: int,
+    landing: Landing,
+    *,
+    at: CrashPoint,
+) -> None:
     """Move trunk from the recorded old commit to the new commit, unless it was moved already."""
     ref = trunk_ref(landing.run)
     for pause in _PAUSES:
@@ -137,7 +145,7 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: C
                 with contextlib.suppress(RefMoved):  # the process that moved trunk does this too
                     git.update_refs(repository, done)
                 return
-            refuse_foreign(store, fence, landing.run, landing.old, where)
+            refuse_foreign(store, repository, objects, fence, landing.run, landing.old, where)
         _refuse_checked_out(store, repository, fence, landing.run)
         at("moving")
         update = Update(ref=ref, old=landing.old, new=landing.new)
@@ -166,18 +174,38 @@ def _refuse_checked_out(store: Store, repository: Path, fence: int, run: str) ->
 
 
 def refuse_foreign(
-    store: Store, fence: int, run: str, expected: str, where: str | None
+    store: Store,
+    repository: Path,
+    objects: ObjectStore,
+    fence: int,
+    run: str,
+    expected: str,
+    where: str | None,
 ) -> NoReturn:
     """Block the gate because trunk is not at its recorded commit."""
     short = ref_name(run)
-    block(
-        store,
-        fence,
-        run,
-        f"{short} is at {(where or 'nothing')[:12]}, not at {expected[:12]} where weft left it: "
-        f"another program moved it. Put it back (`git branch -f {short} {expected[:12]}`), then "
-        f"`weft resume {run}`.",
-    )
+    put_back = f"`git branch -f {short} {expected[:12]}`"
+    if where is not None and _is_forgotten(repository, objects, run, expected, where):
+        reason = (
+            f"{short} is at {where[:12]}, landed by weft after {expected[:12]}, the last landing "
+            "that the store knows: the store has lost rows (a restored backup, or a failover). "
+            f"Keep the landed work (`git branch kept-{run} {where[:12]}`), put trunk back "
+            f"({put_back}), then `weft resume {run}`: the tasks whose landing was lost are done "
+            "again."
+        )
+    else:
+        reason = (
+            f"{short} is at {(where or 'nothing')[:12]}, not at {expected[:12]} where weft left "
+            f"it: another program moved it. Put it back ({put_back}), then `weft resume {run}`."
+        )
+    block(store, fence, run, reason)
+
+
+def _is_forgotten(
+    repository: Path, objects: ObjectStore, run: str, expected: str, where: str
+) -> bool:
+    """Tell whether trunk is at a landing of weft that came after the last that is recorded."""
+    return is_landing(objects, where, run) and git.is_ancestor(repository, expected, where)
 
 
 def block(store: Store, fence: int, run: str, reason: str) -> NoReturn:

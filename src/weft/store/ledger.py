@@ -6,7 +6,9 @@ ended leases.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +19,9 @@ from weft.errors import NotFound
 from weft.model import SWARM
 from weft.store import row_records
 from weft.store.database import Transaction
+
+NONCE_BITS: Final = 24
+"""The random part of a fence. The count above it stays exact in JavaScript up to 2**29 leases."""
 
 
 class PoolPlace(Struct, frozen=True, kw_only=True):
@@ -130,9 +135,13 @@ class Ledger:
         return effective
 
     def next_fence(self) -> int:
-        """Return a fence never given before: leases are never deleted, and there is a single
-        writer."""
-        self.fence += 1
+        """Return a fence never given before, not even by a store that has forgotten leases.
+
+        Its count grows: leases are never deleted, and there is a single writer. Its nonce is
+        random: after a restored backup or a failover the count may repeat, the fence does not.
+        """
+        count = (self.fence >> NONCE_BITS) + 1
+        self.fence = count << NONCE_BITS | int.from_bytes(os.urandom(3))
         return self.fence
 
     def enter(self, demand: Mapping[str, int]) -> None:

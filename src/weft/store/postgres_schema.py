@@ -14,6 +14,7 @@ from weft.store.database import Row
 from weft.store.postgres_connection import transaction_settings
 
 MIGRATION_LOCK: Final = 0x77656674
+_WANTED_SINCE: Final = 3  # the first schema with all columns that the view `wanted` reads
 
 
 def migrate(connection: psycopg.Connection[DictRow], steps: texts.Steps) -> None:
@@ -41,6 +42,7 @@ def _apply(
             "CREATE TABLE weft.schema_version (version BIGINT NOT NULL, digest TEXT NOT NULL)"
         )
         connection.execute("INSERT INTO weft.schema_version VALUES (0, '')")
+    connection.execute("DROP VIEW IF EXISTS wanted")  # a migration may make its tables anew
     for number, statements in steps:
         if number > (version or 0):
             for statement in statements:
@@ -49,6 +51,8 @@ def _apply(
                 "UPDATE weft.schema_version SET version = %s, digest = %s",
                 (number, texts.digest(steps, number)),
             )
+    if steps[-1][0] >= _WANTED_SINCE:
+        connection.execute(texts.view())
 
 
 def _version(connection: psycopg.Connection[DictRow], steps: texts.Steps) -> int | None:

@@ -71,6 +71,11 @@ def migrations(dialect: Dialect) -> Steps:
     return tuple(steps)
 
 
+def view() -> str:
+    """Return the statement that makes the view for autoscalers, on PostgreSQL alone."""
+    return _without_comments(_read("wanted.sql"))
+
+
 def digest(steps: Steps, version: int) -> str:
     text = [
         " ".join(statement.split())
