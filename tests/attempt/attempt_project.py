@@ -97,6 +97,7 @@ class AttemptProject:
         request: TaskRequest = TaskRequest(),  # noqa: B008 - frozen
         provider: str | None = None,
         text: str | None = None,
+        stage: str = "implement",
     ) -> int:
         ordinary = attempt_demand(run=None, stage=None, agent=agent, provider=provider)
         task = NewTask(
@@ -107,7 +108,7 @@ class AttemptProject:
             request=request,
             klass=Class.STANDARD,
             agent=agent,
-            stage="implement",
+            stage=stage,
         )
         return submit(self.store, task, repo=get_repository(self.root, self.store), now=time.time())
 

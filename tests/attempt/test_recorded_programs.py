@@ -12,7 +12,7 @@ import pytest
 from agents.streams import FAILURES, STREAMS
 from attempt.attempt_project import AttemptProject
 from weft import workspace
-from weft.model import ErrorClass, State
+from weft.model import ErrorClass, State, TaskRequest
 from weft.store.limit_table import list_stopped
 from weft.store.tasks import pause, resume
 from weft.workspace.names import branch_ref
@@ -151,6 +151,35 @@ def test_an_answer_of_megabytes_is_a_success(project: AttemptProject, name: str)
     task = replay.play(str(huge.with_suffix("")))
     assert project.state(task) is State.DONE
     assert project.outcomes(task) == ["success"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reading", "goes_on"),
+    [
+        ("claude", "Read,Glob,Grep", "--resume"),
+        ("codex", None, "resume"),
+        ("gemini", "--policy", "--resume"),
+        ("opencode", None, "-s"),
+    ],
+)
+def test_a_planner_only_reads_and_its_next_round_goes_on_in_its_session(
+    project: AttemptProject, name: str, reading: str | None, goes_on: str
+) -> None:
+    replay = Replay(project, name)
+    replay.queue("write", "resume")
+    first = project.submit(text="Plan it.", agent="some", files=(), stage="plan")
+    project.serve(lambda: project.state(first) is State.DONE)
+    again = TaskRequest(continues=first)
+    second = project.submit(text="Again.", agent="some", files=(), stage="plan", request=again)
+    project.serve(lambda: project.state(second) is State.DONE)
+    assert project.task(first).result == "write finished", "its answer counts, its files do not"
+    assert project.outcomes(first) == project.outcomes(second) == ["success"]
+    (argv, before, _), (resumed, now, prompt) = replay.starts()
+    assert before == now
+    assert goes_on not in argv
+    assert goes_on in resumed
+    assert "Again." in prompt or any("Again." in word for word in resumed)
+    assert reading is None or reading in argv
 
 
 LIMITED = {

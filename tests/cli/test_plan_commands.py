@@ -17,9 +17,9 @@ import pytest
 from html_pages import Tags
 from store_helpers import DONE, go, hire, put
 from weft import cli, git
-from weft.page import plan_page
 from weft.formats import cells
 from weft.model import CheckVerdict, NewRun, NewTask, Outcome, State
+from weft.page import plan_page
 from weft.project.own_repository import get_repository
 from weft.runs import plan_check
 from weft.runs.duration_estimates import PERSON_SECONDS

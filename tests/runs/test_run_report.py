@@ -9,9 +9,9 @@ import pytest
 from html_pages import Tags
 from store_helpers import hire, put, url
 from weft.admission.capacity import attempt_demand
-from weft.page import report_page
 from weft.errors import InputError
 from weft.model import CheckVerdict, Grant, NewRun, NewTask, Outcome, State, TaskRequest
+from weft.page import report_page
 from weft.runs import report
 from weft.runs.report.limit_use import UseStep
 from weft.runs.report.report_records import RunReport

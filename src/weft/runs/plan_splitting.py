@@ -48,7 +48,7 @@ class SplitTask(Struct, frozen=True, kw_only=True):
 def advise_plan(
     checked: CheckedPlan, around: Setting, only: str | None = None
 ) -> tuple[SplitTask, ...]:
-    """Return the advice for each open task that is not split yet, or for `only`.
+    """Return the advice for each open task and story, or for `only`.
 
     Without a repository there is no advice.
     """
@@ -57,7 +57,7 @@ def advise_plan(
     tasks = [
         task
         for task in checked.compiled.plan.tasks
-        if task.kind is ItemKind.TASK and not (task.settled or task.manual)
+        if task.kind in (ItemKind.TASK, ItemKind.STORY) and not (task.settled or task.manual)
     ]
     chosen = [task for task in tasks if only in (None, task.id)][:_MOST_TASKS]
     paths = git.list_tracked_files(around.root)
@@ -88,7 +88,9 @@ def _read_known(root: Path, paths: Sequence[str], changed: Iterable[Sequence[str
 def _advise(
     task: PlanTask, files: Sequence[str], known: KnownFiles, costs: SplitCosts
 ) -> SplitTask:
-    if not files and task.files is None:
+    if task.kind is ItemKind.STORY:
+        advice = SplitAdvice(task=task.id, pays=False, reason="it is split already")
+    elif not files and task.files is None:
         advice = SplitAdvice(task=task.id, pays=False, reason="its files are not known")
     else:
         advice = advise(task.id, files, known, costs)

@@ -54,6 +54,8 @@ def run_rounds(
     `request` submits the task of a round and returns its number; `judge` finds the plan in an
     answer, and its problems.
     """
+    if not quiet:
+        say("reading the repository and its history …")
     result = PlanningResult(agent=planner)
     last: LastPlan | None = None
     with project.open_store() as store:

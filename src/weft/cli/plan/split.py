@@ -59,6 +59,8 @@ def command(
 
     Example: weft plan split plan.md 1.2 --write
     """
+    if agent is not None and task is None:
+        raise InputError(f"Name the task that {agent} is to split: weft plan split {file} 1.2.")
     source = plan_check.load(directory, file, format=plan_format)
     with plan_check.setting(directory, os.environ) as around:
         checked = plan_check.check(source, around, slots)
