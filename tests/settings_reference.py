@@ -107,6 +107,7 @@ AGENT_TYPES: dict[str, dict[str, Any]] = {
     "open": TRUTH,
     "team": TEXT,
     "sends_to": NAMES,
+    "from": TEXT,
     "hands_to": NAMES,
     "hops": {"type": "integer", "minimum": 1, "maximum": 1000},
 }

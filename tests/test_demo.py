@@ -50,15 +50,7 @@ def test_in_the_second_scene_a_goal_becomes_a_plan_that_lands(tmp_path: Path) ->
 
 
 def report(directory: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "weft", "report", "--json"],
-        cwd=directory / "shop",
-        env={name: value for name, value in os.environ.items() if not name.startswith("WEFT_")},
-        capture_output=True,
-        check=True,
-    )
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    return weft(directory / "shop", "report", "--json")
 
 
 def test_it_ends_with_everything_landed_tested_and_reported(shown: tuple[Path, str]) -> None:
@@ -70,6 +62,32 @@ def test_it_ends_with_everything_landed_tested_and_reported(shown: tuple[Path, s
     assert page.startswith("<!doctype html>")
     assert page.count('class="bar ') >= 16 + 10, "attempts and checks are drawn"
     assert not (directory / "landed").exists()
+
+
+def test_the_recorded_run_is_played_again_and_gives_the_same_tree(
+    shown: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Its rate limit, conflict, failing test, scope and crash come again, in the same order."""
+    shop, run = shown[0] / "shop", report(shown[0])["run"]
+    recorded = weft(shop, "record", run, "-o", str(tmp_path / "recordings"), "--json")
+    assert len(recorded["files"]) == len(list((tmp_path / "recordings").iterdir())) >= 16
+    played = weft(shop, "replay", run, "--from", str(tmp_path / "recordings"), "--fast", "--json")
+    assert played["same"], played
+    assert played["original_tree"] == played["tree"]
+    assert (shop / ".git" / "refs" / "heads" / "weft" / played["run"]).exists()
+
+
+def weft(shop: Path, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", *arguments],
+        cwd=shop,
+        env={name: value for name, value in os.environ.items() if not name.startswith("WEFT_")},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 def test_a_promise_that_was_not_kept_is_noticed(shown: tuple[Path, str]) -> None:

@@ -121,10 +121,18 @@ class RunSettings(Struct, frozen=True, kw_only=True):
     prose: Mapping[str, str] = field(
         default_factory=dict
     )  # of the plan (""), and of phases by title
+    recorded: str = ""  # the directory of recordings that all its agents play
+    fast: bool = False  # they play without pauses
 
 
 _OF_THE_HOST: Final = ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
 """Workspace settings that describe a machine, not a run."""
+
+
+class RecordSettings(Struct, frozen=True, kw_only=True):
+    """Recordings of attempts, which `weft replay` and `runs: recorded` play."""
+
+    on: bool = False  # record each attempt when it ends, below .git/weft/recordings
 
 
 class NotifySettings(Struct, frozen=True, kw_only=True):
@@ -165,6 +173,7 @@ class Config(Struct, frozen=True, kw_only=True):
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
+    record: RecordSettings = field(default_factory=RecordSettings)
     publish: PublishSettings = field(default_factory=PublishSettings)
     plan: PlanSettings = field(default_factory=PlanSettings)
     known_red: tuple[str, ...] = ()  # of a run: tests that fail on its base
@@ -200,6 +209,7 @@ SECTIONS: Final[Mapping[str, type[Struct] | None]] = {
     "gate": GateSettings,
     "workspace": WorkspaceSettings,
     "notify": NotifySettings,
+    "record": RecordSettings,
     "publish": PublishSettings,
     "plan": PlanSettings,
     "tuning": Tuning,
@@ -235,6 +245,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         notify=_notify(_section(table, "notify")),
         publish=_publish(_section(table, "publish")),
         plan=_plan(_section(table, "plan")),
+        record=_record(_section(table, "record")),
     )
 
 
@@ -415,6 +426,12 @@ def _plan(section: Mapping[str, Any]) -> PlanSettings:
     return PlanSettings(
         predict=_switch(section.get("predict", True), f"predict of {where}"), split=split
     )
+
+
+def _record(section: Mapping[str, Any]) -> RecordSettings:
+    where = f"[record] in {FILE}"
+    _reject_unknown(section, (setting.name for setting in fields(RecordSettings)), where)
+    return RecordSettings(on=_switch(section.get("on", False), f"on of {where}"))
 
 
 def _switch(value: object, what: str) -> bool:

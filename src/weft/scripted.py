@@ -275,7 +275,7 @@ def _call(rest: str) -> None:
     import json
 
     name, _, given = rest.partition(" ")
-    text, _ = _ask(name, json.loads(given or "{}"))
+    text, _ = call_tool(name, json.loads(given or "{}"))
     _tell("tool", name=name, detail=given)
     _say(text.replace("\\", "\\\\"))
 
@@ -292,7 +292,7 @@ def _notices(rest: str) -> None:
         if acknowledged is not None:
             given["ack"] = acknowledged
         try:
-            _, answer = _ask("poll_task", given)
+            _, answer = call_tool("poll_task", given)
         except OSError:  # its server may come back
             time.sleep(0.1)
             continue
@@ -302,7 +302,7 @@ def _notices(rest: str) -> None:
             _tell("tool", name="poll_task", detail=f"task {task['task']} is {task['state']}")
 
 
-def _ask(tool: str, arguments: dict[str, object]) -> "tuple[str, dict[str, Any]]":
+def call_tool(tool: str, arguments: dict[str, object]) -> "tuple[str, dict[str, Any]]":
     """Call a tool of weft's; return its text and its answer as fields."""
     import http.client
     import json

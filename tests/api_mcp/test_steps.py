@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from mcp_project import ServedProject, call, lines
 from wait_until import PATIENCE, wait_until
+from weft.agents.recording import digest_prompt
+from weft.attempt.recordings import make_recording, save_recording
 from weft.model import State
+from weft.store.event_log import history
 from weft.store.hops import list_hops
 
 pytestmark = pytest.mark.anyio
@@ -76,3 +80,38 @@ async def test_only_an_agent_that_weft_started_ends_with_a_step(project: ServedP
     with anyio.fail_after(PATIENCE):
         async with project.over_http(token) as tools:
             assert "Only an agent" in await tools.refused("sleep", until="2h")
+
+
+async def test_the_calls_of_an_agent_are_recorded_and_made_again(project: ServedProject) -> None:
+    given = {"agent": "next", "note": "your turn"}
+    refused = "attempt 9: " + call("hand_over", agent="stranger")
+    script = ("write a.txt x", refused, call("hand_over", **given))
+    add_agent(project, "first", "hands_to: [next]\n", *script)
+    add_agent(project, "next", "", "append a.txt y")
+    task = project.submit(agent="first", files=("a.txt",), text="t")
+    wait_until(lambda: project.state(task) is State.DONE)
+    first = project.attempts(task)[0]
+    made = make_recording(
+        project.root,
+        project.directory(task),
+        first,
+        history(project.store, task),
+        project.store.redactor,
+    )
+    [recorded] = made.calls
+    assert (recorded.tool, recorded.arguments, recorded.refused) == ("hand_over", given, False)
+    assert recorded.answer.startswith("Noted.")
+    place = project.root.parent / "recordings"
+    old, new = project.task(task).name, f"t{task + 1}"
+    prompt = made.prompt.replace(old, new)
+    digest = digest_prompt(prompt, None)
+    save_recording(place, replace(made, task=new, prompt=prompt, digest=digest))
+    file = project.root / ".weft" / "agents" / "first.md"
+    played = f"runs: recorded\nfrom: {place}"
+    file.write_text(file.read_text().replace("runs: scripted\ncommands: yes", played))
+    again = project.submit(agent="first", files=("a.txt",), text="t")
+    assert project.task(again).name == new
+    wait_until(lambda: project.state(again) in (State.DONE, State.BLOCKED))
+    assert project.task(again).reason == ""
+    assert project.outcomes(again) == ["handed_over", "success"]
+    assert project.content(again, "a.txt") == project.content(task, "a.txt")

@@ -33,6 +33,7 @@ SILENT = {
     "lease_taken",
     "limit_dropped",
     "step_proposed",  # the end of the attempt tells it
+    "tool_called",  # for recordings
 }
 """Kinds of events that have no line."""
 ADDED = {

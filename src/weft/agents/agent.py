@@ -11,11 +11,12 @@ from msgspec import Struct, field
 
 from weft.teams.team_text import Team
 
-PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
+PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted", "recorded")
 """The programs that `runs` may name. Any other value is a command line of the user's own."""
 
 COMMAND: Final = "command"
 SCRIPTED: Final = "scripted"
+RECORDED: Final = "recorded"
 MODEL_PROGRAMS: Final = ("claude", "codex", "opencode", "gemini")
 """Programs that a model steers. They run in a sandbox unless their agent file says otherwise."""
 
@@ -82,6 +83,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     open: bool = False  # tokens that name no agents may send it work
     sends_to: tuple[str, ...] = ()  # lead: the agents it may send work to
     team: Team | None = None  # works on each of its tasks, unless the task names a team
+    recordings: str = ""  # recorded: the directory of the recordings it plays
     hands_to: tuple[str, ...] = ()  # the agents to which it may hand its task over
     hops: int | None = None  # hand-overs of a task that starts with it; None: `USUAL_HOPS`
     takes: Mapping[str, str] = field(default_factory=lambda: _NOTHING)

@@ -19,6 +19,7 @@ from weft.agents.agent import (
     LIMITS_TOOLS,
     MODEL_PROGRAMS,
     PROGRAMS,
+    RECORDED,
     SCRIPTED,
     Agent,
     AgentBudget,
@@ -61,6 +62,9 @@ def parse_agent(text: str, *, name: str, file: str) -> Agent:
     if "sends_to" in settings and settings.get("stage") != LEAD:
         line = document.fields["sends_to"].line
         raise fail(file, line, "`sends_to` is for a lead alone; add `stage: lead` or remove it.")
+    if ("recordings" in settings) != (settings["runs"] == RECORDED):
+        line = document.fields["from" if "recordings" in settings else "runs"].line
+        raise fail(file, line, "`runs: recorded` and `from: DIRECTORY` belong together.")
     if settings["runs"] in MODEL_PROGRAMS:
         settings.setdefault("sandbox", SandboxSettings.ON)
     template.check(document.body, file, document.body_line)
@@ -260,6 +264,8 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "team": _team,
     # the agents to which a lead may send work
     "sends_to": _one("sends_to", file_values.parse_names),
+    # the directory of the recordings that `runs: recorded` plays, from the root or absolute
+    "from": _one("recordings", file_values.parse_text),
     # the agents to which it may hand its task over
     "hands_to": _one("hands_to", file_values.parse_names),
     # hand-overs of a task that starts with this agent; 8 without it

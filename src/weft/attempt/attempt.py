@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Self
 
 import anyio
@@ -22,15 +23,23 @@ from weft.agents.usage import Spent, find_exceeded
 from weft.attempt import settlement as settling
 from weft.attempt.disk_space import taken_since
 from weft.attempt.output_reader import OutputReader
+from weft.attempt.recordings import (
+    GO,
+    get_recordings,
+    has_come,
+    make_recording,
+    save_recording,
+)
 from weft.attempt.start import Begun, begin
 from weft.attempt.start_record import Order
-from weft.errors import Refused, StoreError, find_passing_fault
+from weft.errors import Refused, StoreError, WeftError, find_passing_fault
 from weft.model import Grant, Lease, State
 from weft.process import attempt_files
 from weft.process.agent_process import Exit, Running, StopReason
 from weft.project.site import Site
 from weft.store.event_log import history
 from weft.store.leases import reserve
+from weft.store.tasks import list_attempts
 from weft.workspace import Fingerprint, Workspace
 
 log = logging.getLogger(__name__)
@@ -145,6 +154,7 @@ class RunningAttempt:
         if self._ended.is_set():
             return
         self._follower.look()
+        self._let_player_end()
         now = time.monotonic()
         if self._follower.size != self._size:
             self._size, self._grown = self._follower.size, now
@@ -153,6 +163,14 @@ class RunningAttempt:
             self._end_for(settling.TOO_MUCH)
         elif self._stopped is None:
             self._stop_if_over(now)
+
+    def _let_player_end(self) -> None:
+        """Let a played recording print its last line, once all that came before it has come."""
+        go = self._directory / GO
+        if self.order.after and not go.exists():
+            with suppress(StoreError):  # asked again at the next look
+                if has_come(self._site.store, self.order, now=time.time()):
+                    go.touch()
 
     def last_words(self) -> Iterator[None]:
         """Read the rest of an ended agent's output in pieces; skip it after a flood of output."""
@@ -176,7 +194,28 @@ class RunningAttempt:
 
         After an interruption a second call, here or by an adopter, comes to the same result.
         """
-        return settling.settle(self._end())
+        state = settling.settle(self._end())
+        if self._site.config.record.on:
+            self._record()
+        return state
+
+    def _record(self) -> None:
+        """Record the settled attempt; a failure concerns the recording alone."""
+        order, store = self.order, self._site.store
+        try:
+            [attempt] = [
+                row for row in list_attempts(store, order.task) if row.number == order.attempt
+            ]
+            made = make_recording(
+                self._site.root,
+                self._directory,
+                attempt,
+                history(store, order.task),
+                store.redactor,
+            )
+            save_recording(get_recordings(self._site.common, order.run), made)
+        except (WeftError, OSError) as error:
+            log.warning("could not record the attempt of task %s: %s", order.task, error)
 
     def give_up(self, error: Exception) -> None:
         """Block the task, because its settlement failed."""

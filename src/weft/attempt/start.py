@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from weft import git, workspace
 from weft.admission.capacity import is_consumable
 from weft.agents import prompt
-from weft.agents.adapters import get_adapter
+from weft.agents.adapters import ADAPTERS, get_adapter
 from weft.agents.adapters.adapter import Adapter, Launch, Mcp, Start, environment
 from weft.agents.agent import Agent, AgentBudget, SandboxSettings
 from weft.agents.events import TokenCount
@@ -31,6 +31,7 @@ from weft.attempt.attempt_sandbox import confine
 from weft.attempt.base import Beginning, choose, find_hop
 from weft.attempt.briefing import brief, title
 from weft.attempt.proposed_step import chain_budget, find_starter, spent_by
+from weft.attempt.recordings import PROMPT, apply_patch, find_played, make_tape
 from weft.attempt.start_record import Order
 from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.formats import first_sentence
@@ -52,6 +53,8 @@ from weft.store.tokens import create_token
 from weft.workspace import Workspace
 
 log = logging.getLogger(__name__)
+
+_LONGEST_WORD: Final = 2_000  # characters of an argument in a record
 
 AD_HOC: Final = "do"
 """The run's part of the branch name of a task without a run."""
@@ -216,11 +219,18 @@ def _fill(
         prose={} if site.settings is None else site.settings.prose,
         candidates=_read_candidates(site, task),
     )
+    text = prompt.write_prompt(agent, briefing)
+    played = find_played(site, agent, ordered, text)
+    if played is not None:
+        program = ADAPTERS[played.adapter].FACTS.program or agent.name
+        ordered = replace(ordered, adapter=played.adapter, program=program, after=played.after)
+        apply_patch(prepared.path, played)
     launch = adapter.launch(
         agent,
-        prompt.write_prompt(agent, briefing),
+        text,
         Start(
             directory=str(directory),
+            tape={} if played is None else make_tape(played, directory),
             session=None if last is None else last.session,
             mcp=mcp,
             micro_usd=ordered.budget.micro_usd or ordered.reserved or None,
@@ -228,7 +238,10 @@ def _fill(
             settings=settings_directory.read_settings(agent, adapter.FACTS, site.environment),
         ),
     )
-    _write_files(directory, launch.files)
+    told = text.encode("utf-8", "replace")
+    kept = {} if launch.stdin == told else {PROMPT: told}
+    _write_files(directory, {**launch.files, **kept})
+    ordered = replace(ordered, argv=_shorten(site, launch.argv))
     given |= environment(agent, launch, adapter.FACTS, site.environment)
     given |= settings_directory.lay_out(agent, adapter.FACTS, site.environment, directory)
     given |= prompt.environment(briefing)
@@ -261,6 +274,11 @@ def _read_candidates(site: Site, task: Task) -> tuple[str, ...]:
         make_patch(site.root, base, commit).decode(errors="replace")
         for base, commit in zip(pair.bases, pair.commits, strict=True)
     )
+
+
+def _shorten(site: Site, argv: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line for a record: without secrets, and without a whole prompt."""
+    return tuple(site.store.redactor.redact_text(word)[:_LONGEST_WORD] for word in argv)
 
 
 def _confirm(site: Site, messages: Sequence[Message]) -> None:

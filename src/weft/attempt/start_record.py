@@ -45,6 +45,8 @@ class Order(Struct, frozen=True, kw_only=True):
     usd: str | None = None  # the resource its dollars come from
     reserved: int = 0  # the reserved amount at the start
     before: Spent = field(default_factory=Spent)  # earlier use of its session
+    argv: tuple[str, ...] = ()  # the command line, without secrets
+    after: tuple[str, ...] = ()  # of a played recording: ends and landings that come before its end
 
 
 def save(directory: Path, order: Order) -> None:

@@ -47,7 +47,9 @@ COMMANDS: Final[CommandTable] = {
     "ps": ("weft.cli.ps", "Show what needs you, the tasks at work and the runs."),
     "publish": ("weft.cli.publish", "Push the branch of a run; open or update its pull request."),
     "queue": ("weft.cli.queue", "Show the next tasks, why they wait, and the gate's queue."),
+    "record": ("weft.cli.record", "Record the attempts of a task or run as files."),
     "reject": ("weft.cli.verbs:reject", "Reject a question, or the work of a task at the gate."),
+    "replay": ("weft.cli.replay", "Run a run again, with recordings instead of agents."),
     "report": ("weft.cli.report", "Report on a run, or on the newest one."),
     "resume": ("weft.cli.verbs:resume", "Let a paused task go on, or a paused run and its gate."),
     "retry": ("weft.cli.verbs:retry", "Try tasks again that have ended or need you."),
@@ -68,7 +70,7 @@ COMMANDS: Final[CommandTable] = {
 
 SECTIONS: Final = {
     "Start": ("init", "doctor", "demo", "agents", "schema", "help", "completion"),
-    "Work": ("plan", "run", "land", "publish", "do", "loop", "worker"),
+    "Work": ("plan", "run", "land", "publish", "do", "loop", "worker", "record", "replay"),
     "Watch": (
         *("ps", "watch", "why", "logs", "diff", "compare", "open", "queue", "runs", "tasks"),
         *("report", "cost", "verify"),

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.agents.adapters import get_adapter
-from weft.agents.agent import COMMAND, SCRIPTED, Agent
+from weft.agents.agent import COMMAND, RECORDED, SCRIPTED, Agent
 from weft.errors import WeftError
 from weft.process import run
 from weft.process.environment import build_environment
@@ -32,8 +32,8 @@ class Program(Struct, frozen=True, kw_only=True):
 
 def find_program(agent: Agent, root: Path, environment: Mapping[str, str]) -> Program:
     """The program an agent runs; `environment` is the user's, `root` their checkout."""
-    if agent.runs == SCRIPTED:
-        return Program(name=SCRIPTED, path=sys.executable, searched="in weft itself")
+    if agent.runs in (SCRIPTED, RECORDED):
+        return Program(name=agent.runs, path=sys.executable, searched="in weft itself")
     name = agent.command[0] if agent.runs == COMMAND else get_adapter(agent).FACTS.program
     if "/" in name:
         # A relative path starts in the workspace, which holds the committed files.
@@ -62,7 +62,9 @@ def versions(
     A program that does not answer in time is left out. The user's own commands are never
     started, because their effect is unknown.
     """
-    paths = sorted({p.path for a, p in agents if p.path and a.runs not in (COMMAND, SCRIPTED)})
+    paths = sorted(
+        {p.path for a, p in agents if p.path and a.runs not in (COMMAND, SCRIPTED, RECORDED)}
+    )
     if not paths:
         return {}
     from concurrent.futures import ThreadPoolExecutor  # late: most machines have few of them

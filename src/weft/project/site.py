@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.agents.agent import Agent
+from weft.agents.agent import RECORDED, Agent, SandboxSettings
 from weft.config import Config, RunSettings
 from weft.errors import InputError
 from weft.process import Breaker
@@ -104,7 +104,8 @@ class Site(Struct, frozen=True, kw_only=True):
                 f"The run was submitted without the agent {name!r}; `weft runs update` takes over "
                 f"the files of {AGENTS} as they are now."
             )
-        return parse_agent(self.settings.agents[name], name)
+        agent = parse_agent(self.settings.agents[name], name)
+        return _play(agent, self.settings) if self.settings.recorded else agent
 
     def learn_secrets(self, agent: Agent) -> None:
         """Redact the secrets of this agent from now on."""
@@ -114,6 +115,21 @@ class Site(Struct, frozen=True, kw_only=True):
 def check_home(common: Path, identity: str) -> Path:
     """Return the parent of the directories of checks."""
     return common / "weft" / "checks" / identity[:12]
+
+
+def _play(agent: Agent, settings: RunSettings) -> Agent:
+    """Return an agent of the same prompt and limits that plays recordings."""
+    return replace(
+        agent,
+        runs=RECORDED,
+        recordings=settings.recorded,
+        args=("--fast",) if settings.fast else (),
+        command=(),
+        model=None,
+        sandbox=SandboxSettings.OFF,
+        env_passed=(),
+        tools=(),
+    )
 
 
 def home(common: Path, identity: str) -> Path:

@@ -83,7 +83,7 @@ def read_piece(
         return None
     tail = Tail(directory / stream, offset)
     printed = next((lines for lines in tail.rest() if lines), []) if ended else _next(tail)
-    hide = _hiding(project, ordered.agent)
+    hide = make_redactor(project, ordered.agent)
     clean = zip(printed, shown(printed, hide), strict=True)
     lines = tuple(line._replace(text=text) for line, text in clean)
     return OutputPiece(adapter=ordered.adapter, lines=lines, more=tail.is_behind())
@@ -98,10 +98,10 @@ def read_prompt(log: TaskLog, attempt: Attempt) -> str:
     except OSError:
         return ""
     text = given.decode(errors="replace")
-    return _hiding(log.project, attempt.agent or "").redact_text(text)
+    return make_redactor(log.project, attempt.agent or "").redact_text(text)
 
 
-def _hiding(project: Project, agent: str) -> Redactor:
+def make_redactor(project: Project, agent: str) -> Redactor:
     """Make a redactor for an agent's secrets, as far as this process's environment has them."""
     values = list_secrets(project.environment, project.config.gate.env)
     with suppress(InputError):  # its file is gone or broken: secrets known by name remain
@@ -216,7 +216,7 @@ class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
     def reader(self, adapter: str) -> LineReader:
         if self.plain:
             return raw
-        return ReadableLines(ADAPTERS[adapter], _hiding(self.project, self.task.agent or ""))
+        return ReadableLines(ADAPTERS[adapter], make_redactor(self.project, self.task.agent or ""))
 
     def attempts(self) -> list[Attempt]:
         return list_attempts(self.store, self.task.id)

@@ -95,7 +95,7 @@ def prepare(
     base = _base(project.root, options.base)
     if options.into is not None:
         require_target(project.root, options.into, base)
-    run = _new_id(upload.stem)
+    run = new_run_id(upload.stem)
     builder = _TaskBuilder(project, checked, upload.spec, run, options)
     tasks = builder.build()
     if not tasks:
@@ -146,7 +146,7 @@ def _base(root: Path, name: str) -> str:
         ) from error
 
 
-def _new_id(name: str) -> str:
+def new_run_id(name: str) -> str:
     """Return a short, readable id that no run has: `plan-3fa1`."""
     stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:24] or "run"
     return f"{stem}-{secrets.token_hex(2)}"

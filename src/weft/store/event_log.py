@@ -55,6 +55,13 @@ def history(tx: Transaction, task: int) -> list[Event]:
 
 
 @reads
+def list_run_events(tx: Transaction, run: str) -> list[Event]:
+    """List the events of a run, oldest first, without the progress of agents."""
+    rows = tx.all("events_of_run", run=run)
+    return [row_records.event(row) for row in rows if row["run"] is not None]
+
+
+@reads
 def list_of_kind(tx: Transaction, run: str, kind: str) -> list[Event]:
     """List the events of one kind about the tasks of a run, oldest first; not admissions."""
     return [row_records.event(row) for row in tx.all("events_of_kind", run=run, kind=kind)]

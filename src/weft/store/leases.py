@@ -105,6 +105,31 @@ def propose_step(
 
 
 @writes
+def note_call(
+    tx: Transaction,
+    fence: int,
+    tool: str,
+    arguments: Mapping[str, object],
+    answer: str,
+    *,
+    refused: bool,
+    now: float,
+) -> None:
+    """Log a call of one of weft's tools by the agent of an attempt."""
+    lease, task = _current(tx, fence)
+    tx.event(
+        "tool_called",
+        task,
+        now=now,
+        attempt=lease["attempt"],
+        tool=tool,
+        arguments=arguments,
+        answer=answer,
+        refused=refused,
+    )
+
+
+@writes
 def refuse_step(tx: Transaction, fence: int, reason: str, *, now: float) -> None:
     """Record that the proposal of an attempt was refused."""
     lease, task = _current(tx, fence)

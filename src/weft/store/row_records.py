@@ -85,6 +85,8 @@ def run_settings(row: Row) -> RunSettings:
         agent=own.agent,
         known_red=own.known_red,
         prose=own.prose,
+        recorded=own.recorded,
+        fast=own.fast,
     )
 
 
@@ -94,6 +96,8 @@ class _RunOwn(msgspec.Struct, frozen=True):
     agent: str = "implement"
     known_red: tuple[str, ...] = ()
     prose: Mapping[str, str] = {}
+    recorded: str = ""
+    fast: bool = False
 
 
 @functools.lru_cache(maxsize=256)

@@ -72,6 +72,8 @@ def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: floa
         "known_red": settings.known_red,
         "agent": settings.agent,
         "prose": dict(settings.prose),
+        "recorded": settings.recorded,
+        "fast": settings.fast,
     }
     gate = {**to_builtins(settings.gate), **own}
     workspace = to_builtins(settings.workspace)
@@ -198,7 +200,7 @@ def add_repair(tx: Transaction, run: str, task: NewTask, *, now: float) -> int:
     row = _get_row(tx, run)
     if row["state"] != "ended":
         raise Refused(f"Run {run} has not ended.")
-    for resource, amount in _limits_at_submission(tx, run).items():
+    for resource, amount in get_limits_at_submission(tx, run).items():
         tx.run("set_limit", resource=resource, capacity=amount, owner=f"run:{run}")
     tx.run("set_run_state", id=run, state="waiting")
     added = add_tasks(tx, [task], run=run, repo=row["repo"], tenant=row["tenant"], now=now)
@@ -226,7 +228,9 @@ def add_task(tx: Transaction, run: str, task: NewTask, *, now: float) -> int | N
     return number
 
 
-def _limits_at_submission(tx: Transaction, run: str) -> dict[str, int]:
+@reads
+def get_limits_at_submission(tx: Transaction, run: str) -> dict[str, int]:
+    """Return the limits with which a run was submitted."""
     [event] = [row for row in tx.all("events_of_run", run=run) if row["kind"] == "run_submitted"]
     limits: dict[str, int] = row_records.event(event).data["limits"]
     return limits

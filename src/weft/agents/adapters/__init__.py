@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from weft.agents.adapters import claude, codex, command_adapter, gemini, opencode, scripted_adapter
+from weft.agents.adapters import (
+    claude,
+    codex,
+    command_adapter,
+    gemini,
+    opencode,
+    recorded_adapter,
+    scripted_adapter,
+)
 from weft.agents.adapters.adapter import Adapter
 from weft.agents.agent import COMMAND, Agent
 
@@ -21,6 +29,7 @@ ADAPTERS: Final[Mapping[str, Adapter]] = MappingProxyType(
         "opencode": opencode,
         "gemini": gemini,
         "scripted": scripted_adapter,
+        "recorded": recorded_adapter,
         COMMAND: command_adapter,
     }
 )

@@ -79,6 +79,7 @@ class Start(Struct, frozen=True, kw_only=True):
     mcp: Mcp | None = None
     micro_usd: int | None = None  # the most it may spend
     root: bool = False  # whether it will run as root
+    tape: Mapping[str, bytes] = field(default_factory=dict)  # files of a recording to play
     settings: bytes = b""  # the user's settings, where the program's `Home` names them
 
 

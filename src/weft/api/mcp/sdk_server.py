@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from weft.api.mcp.caller import Call
 from weft.api.mcp.catalogue import TOOLS, Tool
 from weft.api.mcp.tool_results import FACE
 from weft.errors import WeftError
+from weft.store.leases import note_call
 from weft.store.remote_calls import plainly
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,8 @@ _INSTRUCTIONS: Final = (
     "polls for tasks, and ends each with store_progress."
 )
 _PROBLEMS: Final = 3  # wrong arguments that a refusal names
+_LONGEST_CALL: Final = 32_000  # characters of arguments in the log
+_LONGEST_ANSWER: Final = 4_000  # and of an answer
 
 
 Caller = Callable[[], Call]
@@ -115,14 +119,18 @@ async def _call_tool(
         return _refusal(f"There is no tool {params.name!r}; there are {', '.join(TOOLS)}.")
     try:
         given = tool.takes.model_validate(params.arguments or {})
-        sentence, answer = await tool.run(await _caller(context), given)
+        call = await _caller(context)
     except ValidationError as error:
         return _refusal(_explain(tool, error))
+    try:
+        sentence, answer = await tool.run(call, given)
     except WeftError as error:
+        await _note_call(call, tool, params.arguments or {}, str(error), refused=True)
         return _refusal(str(error))
     except Exception:
         log.exception("the tool %s broke", params.name)
         return _refusal("weft itself broke while it did this; its log says more.")
+    await _note_call(call, tool, params.arguments or {}, sentence, refused=False)
     fields = msgspec.to_builtins(FACE.show(answer), enc_hook=plainly)
     return types.CallToolResult(
         content=[
@@ -131,6 +139,28 @@ async def _call_tool(
         ],
         structured_content=fields,
     )
+
+
+async def _note_call(
+    call: Call, tool: Tool, arguments: Mapping[str, Any], answer: str, *, refused: bool
+) -> None:
+    """Log the call of an agent that weft started, for recordings; polls are not logged."""
+    fence = call.who.fence
+    if fence is None or tool.name == "poll_task":
+        return
+    given = dict(arguments) if len(json.dumps(arguments)) <= _LONGEST_CALL else {}
+    note = partial(
+        note_call,
+        call.store,
+        fence,
+        tool.name,
+        given,
+        answer[:_LONGEST_ANSWER],
+        refused=refused,
+        now=time.time(),
+    )
+    with suppress(WeftError):  # the attempt has ended meanwhile
+        await call.threads.run(call.who.token, note)
 
 
 async def _caller(context: ServerRequestContext[Caller | None]) -> Call:
