@@ -139,9 +139,9 @@ def test_the_examples_of_the_pages_and_the_shipped_files_keep_to_the_schemas() -
     shipped = SOURCES / "maintenance"
     toml = [*examples("checks-and-workspaces.md", "toml"), (shipped / "weft.toml").read_text()]
     agents = [*examples("agents.md", "markdown")]
-    agents += [path.read_text() for path in sorted((shipped / "agents").glob("*.md"))]
+    agents += [path.read_text() for path in sorted(shipped.glob("*agents/*.md"))]
     stories = examples("plans.md", "json")[:1]
-    assert (len(toml), len(agents), len(stories)) == (2, 9, 1)
+    assert (len(toml), len(agents), len(stories)) == (2, 13, 1)
     for text in toml:
         jsonschema.validate(tomllib.loads(text), weft_toml_schema())
     for text in agents:

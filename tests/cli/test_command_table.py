@@ -78,7 +78,8 @@ def test_shell_completion_lists_commands_with_their_helps() -> None:
     completion = ShellComplete(weft, {}, "weft", "_WEFT_COMPLETE")
     items = completion.get_completions([], "re")
     assert {item.value: item.help for item in items} == {
-        name: COMMANDS[name][1] for name in ("reject", "report", "resume", "retry", "review")
+        name: COMMANDS[name][1]
+        for name in ("record", "reject", "replay", "report", "resume", "retry", "review")
     }
     assert [item.value for item in completion.get_completions(["agents"], "")] == ["resume", "test"]
 

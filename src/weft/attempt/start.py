@@ -238,8 +238,8 @@ def _fill(
             settings=settings_directory.read_settings(agent, adapter.FACTS, site.environment),
         ),
     )
-    told = text.encode("utf-8", "replace")
-    kept = {} if launch.stdin == told else {PROMPT: told}
+    whole = text.encode("utf-8", "replace")
+    kept = {} if launch.stdin == whole else {PROMPT: whole}
     _write_files(directory, {**launch.files, **kept})
     ordered = replace(ordered, argv=_shorten(site, launch.argv))
     given |= environment(agent, launch, adapter.FACTS, site.environment)
