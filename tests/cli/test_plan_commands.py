@@ -425,9 +425,35 @@ def test_annotate_knows_the_files_of_the_repository_and_writes_once(weft: Weft) 
     assert Path("plan.md").read_text() == written
 
 
-def test_annotate_works_on_plan_md_only(weft: Weft) -> None:
-    write("prd.json", '{"stories": [{"id": "a", "title": "A"}]}')
-    assert_one_sentence(weft("plan", "annotate", "prd.json"), "not a plan.md")
+def test_annotate_says_keep_sequential_where_it_would_not_help(weft: Weft) -> None:
+    write("plan.md", "## Phase 1: a\n- [ ] Write src/a.ts\n- [ ] Write src/a.ts again\n")
+    shown = weft("plan", "annotate", "plan.md").out
+    assert "Phase 1 (2 tasks): keep sequential. Its tasks change the same files" in shown
+
+
+def test_annotate_puts_files_into_the_stories_of_a_prd(weft: Weft) -> None:
+    write("prd.json", '{"stories": [{"id": "a", "title": "Write src/a.ts"}]}')
+    assert "a  files: src/a.ts" in weft("plan", "annotate", "prd.json").out
+    assert weft("plan", "annotate", "prd.json", "--write").status == 0
+    assert '"files": ["src/a.ts"]' in Path("prd.json").read_text()
+    assert "left alone" in weft("plan", "annotate", "prd.json", "--write").out
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("- [ ] T001 [P] Write src/a.py\n", "say [P]"),
+        ("- [ ] 1. A\n  - [ ] 1.1 B\n", "no place for files"),
+        ("## 1. A\n- [ ] 1.1 B\n", "no place for files"),
+        ("### Task 1: A\n**Files:**\n- Create: `a`\n", "**Files:**"),
+    ],
+)
+def test_annotate_refuses_formats_without_a_place_for_files(
+    weft: Weft, text: str, reason: str
+) -> None:
+    write("tasks.md", text)
+    assert_one_sentence(weft("plan", "annotate", "tasks.md", "--write"), reason)
+    assert Path("tasks.md").read_text() == text
 
 
 @pytest.mark.parametrize("command", ["state", "annotate"])

@@ -9,7 +9,8 @@ import pytest
 from plan.planning import compiled, edges, waves
 from weft import plan
 from weft.plan.annotator import Advice, annotate
-from weft.plan.mentions import Repository, find_files, find_tasks
+from weft.plan.json_annotator import annotate_json
+from weft.plan.mentions import Repository, find_files, find_references, find_tasks
 from weft.plan.plan_records import EdgeReason
 
 TRACK = """
@@ -35,7 +36,7 @@ def advice(text: str, repository: list[str] | None = None) -> Advice:
 def test_a_phase_whose_files_are_known_and_different_can_run_in_parallel() -> None:
     first, second = advice(TRACK).phases
     assert first.parallel
-    assert first.reason == "1.1 and 1.2 change different files."
+    assert first.reason == "1.1, 1.2 and 1.3 change different files."
     assert [task.files for task in first.tasks] == [
         ("src/auth.ts", "src/auth.test.ts"),
         ("src/config.ts",),
@@ -122,6 +123,149 @@ def test_line_ends_are_kept_and_the_last_line_stays_open() -> None:
         b"## P\r\n<!-- execution: parallel -->\r\n1. [ ] src/a.ts\r\n   <!-- files: src/a.ts -->"
         b"\r\n2. [ ] src/b.ts\r\n   <!-- files: src/b.ts -->"
     )
+
+
+@pytest.mark.parametrize(
+    ("texts", "needs"),
+    [
+        (["src/a.ts", "src/b.ts", "src/c.ts, depends on Task 1"], [("1.1", "1.3")]),
+        (["src/a.ts (depends on 3)", "src/b.ts", "src/c.ts"], [("1.3", "1.1")]),
+        (["src/a.ts after Task 2 and 3", "src/b.ts", "src/c.ts"], [("1.2", "1.1"), ("1.3", "1.1")]),
+        (["src/a.ts", "src/b.ts", "src/c.ts once 1.2 is done"], [("1.2", "1.3")]),
+        (["src/a.ts", "src/b.ts", "src/c.ts after the previous task"], [("1.2", "1.3")]),
+        (["src/a.ts", "src/b.ts", "src/c.ts after the above"], [("1.1", "1.3"), ("1.2", "1.3")]),
+        (["src/a.ts", "src/b.ts", "src/c.ts: retry after 2 seconds"], []),
+        (
+            ["[P] src/a.ts", "[P] src/b.ts", "src/c.ts", "[P] src/d.ts"],
+            [("1.1", "1.3"), ("1.2", "1.3"), ("1.3", "1.4")],
+        ),
+    ],
+)
+def test_the_order_that_the_text_states_is_kept(
+    texts: list[str], needs: list[tuple[str, str]]
+) -> None:
+    proposed = advice("## P\n" + "".join(f"- [ ] Write {text}\n" for text in texts))
+    assert [phase.parallel for phase in proposed.phases] == [True]
+    result = compiled(proposed.data.decode())
+    assert edges(result) == edges(result, EdgeReason.EXPLICIT) == set(needs)
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        (["src/a.ts", "src/b.ts, depends on the parser"], "1.2 says 'depends on the parser'"),
+        (["src/a.ts after Task 2", "src/b.ts after Task 1"], "need each other in a circle"),
+        (["src/a.ts", "src/b.ts after Task 1"], "change the same files or need each other"),
+    ],
+)
+def test_a_phase_stays_sequential_where_parallel_work_would_not_help(
+    texts: list[str], reason: str
+) -> None:
+    (phase,) = advice("## P\n" + "".join(f"- [ ] Write {text}\n" for text in texts)).phases
+    assert not phase.parallel
+    assert reason in phase.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "reads"),
+    [
+        ("Change src/a.py. Do not touch src/b.py", ["src/a.py"], []),
+        ("Don't change src/a.py, src/b.py or src/c.py; edit src/d.py", ["src/d.py"], []),
+        ("Leave src/a.py alone and edit src/b.py", ["src/b.py"], []),
+        ("src/a.py must not change; update src/b.py", ["src/b.py"], []),
+        ("Without changing src/a.py, add src/b.py", ["src/b.py"], []),
+        ("Update src/a.py instead of src/b.py", ["src/a.py"], []),
+        ("Change src/a.py, see docs/b.md", ["src/a.py"], ["docs/b.md"]),
+        (
+            "Add `src/a.py` (see `docs/a.md`) and `src/b.py`",
+            ["src/a.py", "src/b.py"],
+            ["docs/a.md"],
+        ),
+        ("Add a parser to src/a.py like in src/b.py", ["src/a.py"], ["src/b.py"]),
+        ("Follow docs/style.md. Write src/a.py", ["src/a.py"], ["docs/style.md"]),
+        ("See src/a.py, and change src/a.py", ["src/a.py"], []),
+        ("Move code from src/a.py to src/b.py", ["src/a.py", "src/b.py"], []),
+        ("Work on src/a.py", ["src/a.py"], []),
+    ],
+)
+def test_files_that_a_text_forbids_or_refers_to_are_not_claimed(
+    text: str, files: list[str], reads: list[str]
+) -> None:
+    assert list(find_files(text, Repository(None))) == files
+    assert list(find_references(text, Repository(None))) == reads
+
+
+def test_files_to_read_are_annotated_and_claim_nothing() -> None:
+    proposed = advice("## P\n- [ ] Write src/a.ts, see docs/a.md\n- [ ] Write src/b.ts\n")
+    assert b"  <!-- files: src/a.ts -->\n  <!-- reads: docs/a.md -->\n" in proposed.data
+    first, second = compiled(proposed.data.decode()).plan.tasks
+    assert (first.claims, first.reads, second.claims) == (
+        ("src/a.ts",),
+        ("docs/a.md",),
+        ("src/b.ts",),
+    )
+
+
+STORIES = """{"stories": [
+  {"id": "S-1", "title": "Write src/a.ts"},
+  {"id": "S-2", "title": "Write src/b.ts after S-1", "dependsOn": [ ]},
+  {"id": "S-3", "title": "Think, depends on luck", "description": "in src/c.ts"},
+  {"id": "S-4", "title": "Write src/d.ts", "files": ["src/own.ts"]},
+  {"id": "S-5", "title": "Write src/e.ts", "passes": true}
+]}"""
+MASTER = """{"tasks": [
+  {"id": 1, "title": "Write src/a.ts"},
+  {"id": 2, "title": "Write src/b.ts, depends on 1", "metadata": {"sprint": 4}, "dependencies": []},
+  {"id": 3, "title": "All", "subtasks": [
+    {"id": 1, "title": "Write src/c.ts"}, {"id": 2, "title": "Write src/d.ts after task 1"}]}
+]}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "changes"),
+    [
+        (
+            "prd.json",
+            STORIES,
+            [
+                ('"Write src/a.ts"', '"Write src/a.ts", "files": ["src/a.ts"]'),
+                ('"dependsOn": [ ]', '"dependsOn": ["S-1"], "files": ["src/b.ts"]'),
+            ],
+        ),
+        (
+            "tasks.json",
+            MASTER,
+            [
+                ('"Write src/a.ts"', '"Write src/a.ts", "metadata": {"files": ["src/a.ts"]}'),
+                ('"sprint": 4', '"sprint": 4, "files": ["src/b.ts"]'),
+                ('"dependencies": []', '"dependencies": ["1"]'),
+                ('"Write src/c.ts"', '"Write src/c.ts", "metadata": {"files": ["src/c.ts"]}'),
+                (
+                    '"Write src/d.ts after task 1"',
+                    '"Write src/d.ts after task 1", "dependencies": ["3.1"], '
+                    '"metadata": {"files": ["src/d.ts"]}',
+                ),
+            ],
+        ),
+    ],
+)
+def test_the_stories_of_a_json_plan_get_their_files_and_their_order(
+    name: str, before: str, changes: list[tuple[str, str]]
+) -> None:
+    after = before
+    for old, new in changes:
+        assert before.count(old) == 1
+        after = after.replace(old, new)
+    proposed = annotate_json(plan.read(name, before.encode()).plan, before.encode())
+    assert proposed.data.decode() == after
+    again = plan.read(name, proposed.data)
+    assert not [each for each in again.problems if each.severity is plan.Severity.ERROR]
+    assert annotate_json(again.plan, proposed.data).data == proposed.data
+
+
+def test_a_json_plan_whose_work_names_files_is_left_alone() -> None:
+    data = b'[{"id": "S-1", "title": "Write src/a.ts", "files": ["x"]}]'
+    assert annotate_json(plan.read("prd.json", data).plan, data).left_alone
 
 
 REPOSITORY = ["src/app.py", "src/util/names.py", "README.md", "web/app.py", "docs/a.md"]

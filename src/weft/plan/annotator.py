@@ -1,13 +1,14 @@
-"""Annotations proposed for a plan.md: its files, needs and parallel phases.
+"""Annotations proposed for a plan: its files, needs and parallel phases.
 
-The evidence is the files and tasks that a task mentions, and verbs such as "integrate". A phase is
-called parallel only if the files of all its tasks are known and at least two of them may run at
-once. A plan with annotations is left alone.
+The evidence is the files and tasks that a task mentions, the order that its text states, and verbs
+such as "integrate". A phase is called parallel only if the files of all its tasks are known and at
+least two of them may run at once. A plan.md with annotations is left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -18,8 +19,10 @@ from weft.plan import markdown, mentions, source
 from weft.plan.mentions import Repository
 from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions
 from weft.plan.problems import Problems
+from weft.plan.stated_order import StatedOrder, find_stated_order
 
 _JOINING: Final = ("integrate ", "wire ", "connect ", "hook up ", "combine ", "end-to-end ")
+_PARALLEL = re.compile(r"^[ ]*\[P\]|(?<=[ ])\[P\](?=[ ])")
 # Beyond so many tasks in a phase, comparing them in pairs takes too long; it is left as it is.
 _MOST_COMPARED: Final = 300
 
@@ -28,6 +31,7 @@ class TaskAdvice(Struct, frozen=True, kw_only=True):
     id: str
     files: tuple[str, ...]  # empty: not known
     depends: tuple[str, ...]  # as they are to be written: task1
+    reads: tuple[str, ...] = ()  # files that its text only refers to
 
 
 class PhaseAdvice(Struct, frozen=True, kw_only=True):
@@ -59,6 +63,21 @@ def annotate(name: str, data: bytes, repository: Iterable[str] | None = None) ->
     )
 
 
+def describe_task(task: PlanTask, repository: Repository) -> TaskAdvice:
+    """Return the files that the text of a task speaks of."""
+    spoken = spoken_text(task)
+    return TaskAdvice(
+        id=task.id,
+        files=() if task.manual else mentions.find_files(spoken, repository),
+        depends=(),
+        reads=() if task.manual else mentions.find_references(spoken, repository),
+    )
+
+
+def spoken_text(task: PlanTask) -> str:
+    return "\n".join((task.text, task.details, *task.criteria))
+
+
 def _is_annotated(plan: Plan) -> bool:
     return any(phase.annotated for phase in plan.phases) or any(
         (task.files is not None and not task.manual)
@@ -70,33 +89,67 @@ def _is_annotated(plan: Plan) -> bool:
 
 
 def _look_at(phase: Phase, tasks: Sequence[PlanTask], repository: Repository) -> PhaseAdvice:
-    labels = [task.label for task in tasks]
-    advice = []
-    for place, task in enumerate(tasks):
-        spoken = f"{task.text}\n{task.details}"
-        files = () if task.manual else mentions.find_files(spoken, repository)
-        advice.append(
-            TaskAdvice(id=task.id, files=files, depends=_needs(task, spoken, labels[:place]))
-        )
-    parallel, reason = _judge(tasks, advice)
+    advice = [describe_task(task, repository) for task in tasks]
+    orders = _read_orders(tasks)
+    by_id = {task.id: task for task in tasks}
+    parallel, reason = _judge(tasks, advice, orders)
     if parallel and not phase.heading:
         parallel, reason = False, "It has no heading to put an annotation under."
-    if not parallel:
+    if parallel:
         # A sequential phase has an order; saying part of it again would only confuse.
-        advice = [replace(each, depends=()) for each in advice]
+        advice = [
+            replace(each, depends=tuple(f"task{by_id[id].label}" for id in orders[each.id].needs))
+            for each in advice
+        ]
     return PhaseAdvice(label=phase.label, parallel=parallel, reason=reason, tasks=tuple(advice))
 
 
-def _needs(task: PlanTask, spoken: str, earlier: Sequence[str]) -> tuple[str, ...]:
-    if task.manual:
-        return ()
-    if task.text.casefold().startswith(_JOINING):
-        return tuple(f"task{label}" for label in earlier)
-    named = mentions.find_tasks(spoken)
-    return tuple(f"task{label}" for label in earlier if label in named)
+def _read_orders(tasks: Sequence[PlanTask]) -> dict[str, StatedOrder]:
+    """Return the order that each task states, or that its place in a list with [P] states."""
+    by_name = {name: task.id for task in tasks for name in (task.label.upper(), task.id.upper())}
+    orders: dict[str, StatedOrder] = {}
+    marks = [bool(_PARALLEL.search(task.text)) for task in tasks]
+    marked = _order_by_marks([task.id for task in tasks], marks)
+    for place, task in enumerate(tasks):
+        earlier = [each.id for each in tasks[:place] if not each.manual]
+        if task.manual:
+            orders[task.id] = StatedOrder()
+            continue
+        stated = find_stated_order(
+            spoken_text(task), lambda word: by_name.get(word.upper()), earlier
+        )
+        spoken = mentions.find_tasks(spoken_text(task))
+        needs = {id: None for id in stated.needs if id != task.id}
+        # A task that speaks of an earlier task may build on it.
+        needs.update({by_name[n]: None for n in spoken if by_name.get(n) in earlier})
+        if task.text.casefold().startswith(_JOINING):
+            needs.update(dict.fromkeys(earlier))
+        needs.update(dict.fromkeys(marked.get(task.id, ())))
+        ordered = tuple(each.id for each in tasks if each.id in needs)
+        orders[task.id] = replace(stated, needs=ordered)
+    return orders
 
 
-def _judge(tasks: Sequence[PlanTask], advice: Sequence[TaskAdvice]) -> tuple[bool, str]:
+def _order_by_marks(ids: Sequence[str], marks: Sequence[bool]) -> dict[str, list[str]]:
+    """Let only neighbours marked [P] run together, if any task is marked so."""
+    if not any(marks):
+        return {}
+    needs: dict[str, list[str]] = {}
+    before: list[str] = []
+    group: list[str] = []
+    was_marked = False
+    for id, mark in zip(ids, marks, strict=True):
+        if not (mark and was_marked):
+            before, group = group, []
+        group.append(id)
+        was_marked = mark
+        needs[id] = list(before)
+    return needs
+
+
+def _judge(
+    tasks: Sequence[PlanTask], advice: Sequence[TaskAdvice], orders: Mapping[str, StatedOrder]
+) -> tuple[bool, str]:
     work = [each for task, each in zip(tasks, advice, strict=True) if not task.manual]
     if len(work) < 2:
         return False, "There is only one task to run."
@@ -105,16 +158,37 @@ def _judge(tasks: Sequence[PlanTask], advice: Sequence[TaskAdvice]) -> tuple[boo
     unknown = [each.id for each in work if not each.files]
     if unknown:
         return False, f"The files of {_listed(unknown)} are not known from the text."
+    for id, order in orders.items():
+        if order.unclear:
+            return False, f"{id} says {order.unclear!r}, which names no task of the phase."
+    behind = _reach(orders)
+    if any(id in behind[id] for id in behind):
+        return False, "Its tasks need each other in a circle."
     free = [
         (a.id, b.id)
         for place, b in enumerate(work)
         for a in work[:place]
-        if not b.depends and not a.depends and not _share(a, b)
+        if a.id not in behind[b.id] and b.id not in behind[a.id] and not _share(a, b)
     ]
     if not free:
         return False, "Its tasks change the same files or need each other."
     able = dict.fromkeys(id for pair in free for id in pair)
     return True, f"{_listed(list(able))} change different files."
+
+
+def _reach(orders: Mapping[str, StatedOrder]) -> dict[str, set[str]]:
+    """Return for each task all tasks that it needs, through others too."""
+    behind: dict[str, set[str]] = {}
+    for id in orders:
+        seen: set[str] = set()
+        waiting = list(orders[id].needs)
+        while waiting:
+            need = waiting.pop()
+            if need not in seen:
+                seen.add(need)
+                waiting.extend(orders[need].needs if need in orders else ())
+        behind[id] = seen
+    return behind
 
 
 def _share(a: TaskAdvice, b: TaskAdvice) -> bool:
@@ -133,7 +207,7 @@ def _annotated(
     for task in plan.tasks:
         indent = " " * _indent(text.lines[task.line - 1])
         own = by_task[task.id]
-        for key, values in (("files", own.files), ("depends", own.depends)):
+        for key, values in (("files", own.files), ("reads", own.reads), ("depends", own.depends)):
             if values:
                 line = f"{indent}<!-- {key}: {', '.join(_quoted(each) for each in values)} -->"
                 behind.setdefault(task.last_line, []).append(line)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from weft.paths import BadPath, is_literal, normalise
+from weft.plan.file_roles import FileRole, find_role
 
 # The letters of a path, without code marks and punctuation.
 _WORD = re.compile(r"[A-Za-z0-9_.@+~*/-]{2,300}")
@@ -48,17 +49,36 @@ class Repository:
 
 
 def find_files(text: str, repository: Repository) -> tuple[str, ...]:
-    """Return the files that a text speaks of, as they are to be written into an annotation."""
-    text = text[:_LONGEST_TEXT]
-    paths: dict[str, None] = {}
+    """Return the files that a text asks to change, as they are to be written into an annotation.
+
+    Files that it forbids ("do not touch X") or only refers to ("see X") are left out.
+    """
+    return tuple(
+        path for path, role in _mentioned(text, repository).items() if role is FileRole.CHANGED
+    )
+
+
+def find_references(text: str, repository: Repository) -> tuple[str, ...]:
+    """Return the files that a text only refers to: "see X", "as in X"."""
+    return tuple(
+        path for path, role in _mentioned(text, repository).items() if role is FileRole.READ
+    )
+
+
+def _mentioned(text: str, repository: Repository) -> dict[str, FileRole]:
+    """Map the files of a text to their roles; a file that is changed anywhere is changed."""
+    text = _LINK.sub(lambda link: " " * len(link[0]), text[:_LONGEST_TEXT])
+    roles: dict[str, FileRole] = {}
     code = {match[1].strip() for match in _CODE.finditer(text)}
-    for word in _words(text):
+    for word, start, end in _words(text):
         path = repository.find(word)
         if path is None and _is_path(word, is_code=word in code, repository=repository):
             path = word
         if path is not None and _usable(path):
-            paths[path] = None
-    return tuple(paths)
+            role = find_role(text, start, end)
+            if roles.get(path) is not FileRole.CHANGED:
+                roles[path] = role
+    return roles
 
 
 def find_tasks(text: str) -> tuple[str, ...]:
@@ -74,15 +94,14 @@ def find_tasks(text: str) -> tuple[str, ...]:
     return tuple(numbers)
 
 
-def _words(text: str) -> Iterator[str]:
-    text = _LINK.sub(" ", text)
+def _words(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the words that may be paths, with their places in the text."""
     for match in _WORD.finditer(text):
         # A sentence ends with a full stop, a path does not.
-        word = match[0].rstrip(".-+~@").lstrip("-+~@")
-        if word.startswith("./"):
-            word = word[2:]
+        bare = match[0].rstrip(".-+~@")
+        word = bare.lstrip("-+~@").removeprefix("./")
         if len(word) > 1:
-            yield word
+            yield word, match.start(), match.start() + len(bare)
 
 
 def _is_path(word: str, *, is_code: bool, repository: Repository) -> bool:

@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.errors import InputError
-from weft.plan import json_marks, markdown, prd, source
+from weft.plan import markdown, prd, source
+from weft.plan.json_edits import edit_objects
 from weft.plan.plan_records import Plan, PlanTask, ReaderOptions, Source
 from weft.plan.problems import Problems
 
@@ -63,7 +64,7 @@ def _write_json(
         if id == task.id:
             yield "subtasks", subtasks
 
-    return json_marks.edit_objects(name, data, prd.find_objects, list_changes)[0]
+    return edit_objects(name, data, prd.find_objects, list_changes)[0]
 
 
 def _as_object(part: NewPart, id: str, ids: Sequence[str]) -> dict[str, Any]:

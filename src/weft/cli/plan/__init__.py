@@ -9,7 +9,7 @@ import click
 from weft.cli.command_group import CommandGroup, CommandTable
 
 COMMANDS: Final[CommandTable] = {
-    "annotate": ("weft.cli.plan.annotate", "Find tasks of a plan.md that could run in parallel."),
+    "annotate": ("weft.cli.plan.annotate", "Find tasks of a plan that could run in parallel."),
     "check": ("weft.cli.plan.check", "Report every problem of a plan, like a compiler."),
     "from-issues": ("weft.cli.plan.from_issues", "Write a plan.md from open issues of the forge."),
     "new": ("weft.cli.plan.new", "Write a plan.md for a goal, or one to start from."),

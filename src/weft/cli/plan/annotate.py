@@ -3,49 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import click
 
-from weft import git, plan
+from weft import git
 from weft.cli.output import json_option, print_json
 from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import count, plain
 from weft.git import NotARepository
+from weft.plan import json_annotator
 from weft.plan.annotator import Advice, PhaseAdvice, annotate
 from weft.plan.plan_records import Source
 from weft.process import ProgramMissing
 from weft.runs import plan_check, plan_file
 
+_REFUSED: Final = {
+    Source.BEADS: 'bd keeps the files of an issue: put {"files": […]} into its metadata there',
+    Source.SPEC_KIT: "its tasks name files in their text and say [P], and weft checks both; "
+    "`weft plan check` lists the tasks that name no file",
+    Source.KIRO: "the format has no place for files, and its tasks run in order; "
+    "`weft plan new` writes a plan.md for tasks that run in parallel",
+    Source.OPENSPEC: "the format has no place for files, and its tasks run in order; "
+    "`weft plan new` writes a plan.md for tasks that run in parallel",
+    Source.SUPERPOWERS: "its tasks list their files under **Files:**; "
+    "`weft plan check` names the tasks without such a list",
+}
+
 
 @click.command(name="annotate")
 @click.argument("file", metavar="FILE")
 @click.option("--write", is_flag=True, help="Put the annotations into FILE.")
+@plan_text.format_option
 @json_option
 @click.pass_obj
-def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
-    """Find tasks of a plan.md that could run in parallel.
+def command(
+    directory: Path, file: str, write: bool, plan_format: Source | None, as_json: bool
+) -> int:
+    """Find tasks of a plan that could run in parallel.
 
-    Looks at the files and tasks that the text speaks of, and at the files of the repository.
-    Shows what it found; --write adds it to FILE as comments, and changes nothing else in it.
-    A plan that has annotations is left alone.
+    Looks at the files and tasks that the text speaks of, at the order it states, and at the files
+    of the repository. Shows the proposal; --write adds it to FILE, and changes nothing else in it:
+    comments in a plan.md, `files` in a prd.json or tasks.json. A plan.md that has annotations is
+    left alone; the other formats have no place for files.
 
     Example: weft plan annotate plan.md --write
     """
-    source = plan_check.load(directory, file)
-    reading = plan.read(source.name, source.data)
-    if reading.plan.source is not Source.MARKDOWN:
+    source = plan_check.load(directory, file, format=plan_format)
+    reading = plan_check.read_source(source)
+    if reading.plan.source in _REFUSED:
         raise InputError(
-            f"{file} is not a plan.md; `weft plan check {file}` lists the tasks that name no files."
+            f"{file} is a {reading.plan.source} plan: {_REFUSED[reading.plan.source]}."
         )
     if plan_text.print_errors(reading):
         return 2
     repository = _repository(directory)
-    advice = annotate(file, source.data, repository)
+
+    def propose(data: bytes) -> Advice:
+        if reading.plan.source in json_annotator.FORMATS:
+            now = plan_check.read_source(replace(source, data=data)).plan
+            return json_annotator.annotate_json(now, data, repository)
+        return annotate(file, data, repository)
+
+    advice = propose(source.data)
     written = False
     if write and advice.data != source.data:
-        advice = plan_file.update(directory / file, lambda data: annotate(file, data, repository))
+        advice = plan_file.update(directory / file, propose)
         written = not advice.left_alone
     if as_json:
         print_json(_as_json(file, advice, written))
@@ -77,13 +103,17 @@ def _lines(file: str, advice: Advice, written: bool, differs: bool) -> Iterator[
 
 
 def _phase(phase: PhaseAdvice) -> Iterator[str]:
-    able = "can run in parallel" if phase.parallel else "stays in order"
+    able = "can run in parallel" if phase.parallel else "keep sequential"
     tasks = count(len(phase.tasks), "task")
-    yield f"Phase {phase.label} ({tasks}) {able}: {phase.reason}"
+    yield f"{f'Phase {phase.label} ({tasks})' if phase.label else tasks}: {able}. {phase.reason}"
     for task in phase.tasks:
         parts = [
             f"{key}: {', '.join(values)}"
-            for key, values in (("files", task.files), ("depends", task.depends))
+            for key, values in (
+                ("files", task.files),
+                ("reads", task.reads),
+                ("depends", task.depends),
+            )
             if values
         ]
         yield f"  {task.id}  {'; '.join(parts) or 'files not known'}"
@@ -100,7 +130,12 @@ def _as_json(file: str, advice: Advice, written: bool) -> dict[str, object]:
                 "parallel": phase.parallel,
                 "reason": phase.reason,
                 "tasks": [
-                    {"id": task.id, "files": list(task.files), "depends": list(task.depends)}
+                    {
+                        "id": task.id,
+                        "files": list(task.files),
+                        "reads": list(task.reads),
+                        "depends": list(task.depends),
+                    }
                     for task in phase.tasks
                 ],
             }
