@@ -113,6 +113,11 @@ class Observer:
         (self._sqlite or self._postgres).close()
 
 
+def _is_entrant(row: Row) -> bool:
+    """True for an entrant of an undecided team, whose task holds the claims for all of them."""
+    return f"team:{row['story']}/members" in json.loads(row["demand"])
+
+
 def _in_order(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
     """Sort the rows of each table, so that equal rows give equal lists."""
     for rows in tables.values():
@@ -258,7 +263,7 @@ class Picture:
             for row in self.tables["tasks"]
             if row["state"] == "running"
             for pattern in json.loads(row["files"])
-            if (row["id"], pattern) not in held
+            if (row["story"] if _is_entrant(row) else row["id"], pattern) not in held
         ]
 
     def _waiting_holders(self) -> list[str]:
@@ -322,7 +327,10 @@ class Picture:
         wanting = {
             (row["bucket"], row["id"])
             for row in ready
-            if row["run"] and json.loads(row["files"]) and row["id"] not in claiming
+            if row["run"]
+            and json.loads(row["files"])
+            and row["id"] not in claiming
+            and not (_is_entrant(row) and row["story"] in claiming)
         }
         breaches += [f"order: {task} is not known by its files" for task in wanting - wants]
         breaches += [
