@@ -35,14 +35,14 @@ TEAMS = {
 """The annotations of each task, and the text that has to land."""
 
 
-def make(project: RunProject) -> None:
+def make(project: RunProject, go: Path) -> None:
     scripts = {
         "bad": ["write {it} BROKEN"],
         "crashing": ["attempt 1: crash KILL", "sleep 0.2", "write {it} once"],
         "long": ["sleep 0.3", "write {it} long\\nlong"],
         "marked": ["write {it} MARKED\\nMARKED"],
         "short": ["sleep 0.1", "write {it} short"],
-        "slow": ["sleep 0.6", "write {it} slow\\nslow\\nslow"],
+        "slow": [f"wait {go}", "write {it} slow\\nslow\\nslow"],
     }
     for name, script in scripts.items():
         # Only `short` may follow in a hedge: it is the only other agent of the stage.
@@ -77,8 +77,9 @@ def disturb(project: RunProject, chance: random.Random, kills: int) -> None:
 
 
 def survive(project: RunProject, seed: int, kills: int) -> None:
-    make(project)
-    with Watcher(project) as watcher:
+    go = project.root.parent / "go"  # made when the watcher has seen an agent at work
+    make(project, go)
+    with Watcher(project, go=go) as watcher:
         disturb(project, random.Random(seed), kills)
     watcher.assert_saw_nothing()
     for name, (_, text) in TEAMS.items():

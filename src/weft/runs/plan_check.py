@@ -236,6 +236,7 @@ def check(
     """
     slots = slots or around.slots
     reading, prediction = _predict(read_source(source), around, slots)
+    reading = _warn_of_unchecked_teams(reading, around.config)
     compiled = plan.compile(reading.plan, capacity=slots)
     estimates = _estimate(compiled.plan.tasks, around, agent, stages)
     work = forecast.work_of(
@@ -251,6 +252,27 @@ def check(
         warning=estimates.warning,
         prediction=prediction,
     )
+
+
+def _warn_of_unchecked_teams(reading: ParsedPlan, settings: Config) -> ParsedPlan:
+    """Warn of teams whose candidates no check would tell apart."""
+    teams = [task for task in reading.plan.tasks if task.team is not None and not task.settled]
+    if settings.gate.run is not None or all(task.check for task in teams):
+        return reading
+    problems = [
+        Problem(
+            file=reading.plan.name,
+            line=task.line,
+            column=task.column,
+            code="unchecked-team",
+            severity=Severity.WARNING,
+            message=f"No check can choose among the candidates of {task.id}: there is none.",
+            suggestion="Set `run` of [gate] in weft.toml, or write `check:` under the task.",
+        )
+        for task in teams
+        if not task.check
+    ]
+    return replace(reading, problems=(*reading.problems, *problems))
 
 
 def _predict(

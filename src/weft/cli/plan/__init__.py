@@ -44,6 +44,8 @@ Keys of a task:
   class           interactive, standard, batch
   budget, uses    $3, 30m; port=1, ram_gb=2
   parallel-group  tasks that start together or not at all
+  team, judge     hedge, best-of 3; the agent that compares
+  risky           yes: a hedge starts all its entrants
   part-of         the task that it is a subtask of
   id              a name of your own
 
