@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from html_pages import Tags
+from repositories import commit_all, make_repository
 from store_helpers import DONE, go, hire, put
 from weft import cli, git
 from weft.formats import cells
@@ -538,3 +539,16 @@ def test_a_new_plan_has_no_problems_and_overwrites_nothing(weft: Weft) -> None:
     assert Path("plan.md").read_text() == before
     assert weft("plan", "new", "--output", "b.md", "--json").json == {"file": "b.md"}
     assert_one_sentence(weft("plan", "new", "-o", "no/such/b.md"), "No such file")
+
+
+def test_a_mark_of_parallelism_is_checked_against_the_history(weft: Weft, tmp_path: Path) -> None:
+    make_repository(tmp_path / "photos")
+    os.chdir(tmp_path / "photos")
+    for number in range(3):
+        for name in ("a.py", "b.py"):
+            write(name, str(number))
+        commit_all(Path(), f"change {number}")
+    write("tasks.md", "- [ ] T001 [P] Write `a.py`\n- [ ] T002 [P] Write `b.py`\n")
+    checked = weft("plan", "check", "tasks.md").out
+    assert "a.py and b.py changed together in 3 of 3 commits; T002 waits for T001" in checked
+    assert "waits for T001" in weft("plan", "show", "tasks.md").out

@@ -257,6 +257,7 @@ def _task(kind: Source, box: ChecklistBox, options: ReaderOptions, problems: Pro
         status=status,
         agent=HUMAN if manual else None,
         files=() if manual else claims,
+        parallel="P" in box.tags,
         named=True,
     )
 

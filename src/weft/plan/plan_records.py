@@ -127,6 +127,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     check: str | None = None
     review: bool = False  # a person accepts its candidate before it lands
     team: Team | None = None  # several entrants work on it
+    parallel: bool = False  # marked [P]: the author says that it may run beside its neighbours
     named: bool = False  # whether the author chose the id: it stays when the text changes
     kind: ItemKind = ItemKind.TASK
     parent: str | None = None  # the story a subtask belongs to, the epic of a child

@@ -35,6 +35,7 @@ from weft.plan.plan_records import (
     Severity,
     Source,
 )
+from weft.predict.parallel_doubts import order_doubtful
 from weft.process import ProgramMissing
 from weft.project.project import Project, get_project
 from weft.runs import plan_file
@@ -281,7 +282,7 @@ def _predict(
     """Give predicted files to the tasks that name none; without a history all stays as it is."""
     if around.root is None or not around.config.plan.predict:
         return reading, None
-    if not any(map(is_predictable, reading.plan.tasks)):
+    if not any(is_predictable(task) or task.parallel for task in reading.plan.tasks):
         return reading, None
     try:
         predictor = open_predictor(around.root, around.store, around.repo)
@@ -289,6 +290,10 @@ def _predict(
         log.warning("could not predict the files of %s: %s", reading.plan.name, error)
         return reading, None
     if predictor is None:
+        return reading, None
+    believed, doubts = order_doubtful(reading.plan, predictor.knowledge.history)
+    reading = replace(reading, plan=believed, problems=(*reading.problems, *doubts))
+    if not any(map(is_predictable, reading.plan.tasks)):
         return reading, None
     predicted, prediction = predict_plan(predictor, reading.plan, slots)
     lines = {task.line for task in predicted.tasks if task.predicted}
