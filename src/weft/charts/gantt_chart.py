@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from weft.charts.svg_parts import LETTER, cut, draw_axis, escaped, frame, tooltip
-from weft.formats import cells
+from weft.charts.svg_parts import LETTER, cut, draw_axis, escaped, frame, list_ticks, tooltip
+from weft.formats import cells, duration
 
 _ROW: Final = 28
 _TOP: Final = 22
@@ -19,6 +19,12 @@ _NARROWEST: Final = 1100
 _WIDEST: Final = 16_000
 _USUAL: Final = 44  # least width of a bar of usual length
 _LEGIBLE: Final = 6  # letters beyond the short label that make a cut label worth showing
+_FOLD: Final = 26  # width of a folded time
+_IDLE: Final = 0.04  # part of the time axis that an idle time has at least to be folded
+_HATCH: Final = (
+    '<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><rect class="hatch" width="3" height="7"/></pattern></defs>'
+)
 
 
 class GanttBar(Struct, frozen=True, kw_only=True):
@@ -28,6 +34,7 @@ class GanttBar(Struct, frozen=True, kw_only=True):
     kind: str = ""  # class in the style sheet; "hot" is the critical path
     hover: tuple[str, ...] = ()  # lines of the tooltip
     task: str = ""  # parts of the page with the same task light up together
+    address: str = ""  # of the view that a click opens
 
 
 class GanttRow(Struct, frozen=True, kw_only=True):
@@ -48,6 +55,8 @@ class GanttChart(Struct, frozen=True, kw_only=True):
     groups: tuple[tuple[GanttRow, ...], ...]
     line: str = ""  # name of the line that has the marks; empty: no line
     marks: tuple[GanttMark, ...] = ()
+    folds: tuple[tuple[float, float], ...] = ()  # idle times that are drawn short
+    now: float | None = None  # what is to the right of it is a forecast
 
     @property
     def rows(self) -> list[GanttRow]:
@@ -78,6 +87,20 @@ def pack_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
     return lanes
 
 
+def find_folds(
+    spans: Iterable[tuple[float, float]], seconds: float
+) -> tuple[tuple[float, float], ...]:
+    """Return the long times without any span, apart from the first and the last."""
+    folds: list[tuple[float, float]] = []
+    reached: float | None = None
+    for start, end in sorted(spans):
+        if reached is not None and start - reached > _IDLE * seconds:
+            margin = (start - reached) / 20
+            folds.append((reached + margin, start - margin))
+        reached = end if reached is None else max(reached, end)
+    return tuple(folds)
+
+
 class _Drawing:
     def __init__(self, chart: GanttChart, room: float) -> None:
         self._chart = chart
@@ -97,7 +120,13 @@ class _Drawing:
         if self._chart.line:
             y += _GAP + _ROW
             parts[:0] = self._marks(y - _ROW / 2)
-        axis = draw_axis(self._chart.seconds, self._room, y, _LEFT)
+        seconds, folds = self._chart.seconds, self._chart.folds
+        ticks = [
+            (at, self._x(at))
+            for at in list_ticks(seconds, int(self._room / 110))
+            if not any(start < at < end for start, end in folds)
+        ]
+        axis = [*self._hatch(), *draw_axis(ticks, y), *self._folds(y), *self._present(y)]
         return frame(self._right + 40, y, [*axis, *parts], self._chart.label)
 
     @property
@@ -105,17 +134,39 @@ class _Drawing:
         return _LEFT + self._room
 
     def _x(self, at: float) -> float:
-        return _LEFT + at / self._chart.seconds * self._room
+        folded = sum(end - start for start, end in self._chart.folds)
+        scale = (self._room - _FOLD * len(self._chart.folds)) / (self._chart.seconds - folded)
+        before = 0.0  # width of the folds left of it, less their time
+        for start, end in self._chart.folds:
+            part = min(max(0.0, at - start), end - start)
+            before += part / (end - start) * _FOLD - part * scale
+        return _LEFT + at * scale + before
+
+    def _hatch(self) -> Iterator[str]:
+        if any("hatched" in bar.kind for row in self._chart.rows for bar in row.bars):
+            yield _HATCH
+
+    def _folds(self, bottom: float) -> Iterator[str]:
+        for start, end in self._chart.folds:
+            x = self._x(start)
+            title = tooltip([f"{duration(end - start)} without work"])
+            yield f'<rect class="fold" x="{x:.1f}" y="16" width="{_FOLD}" '
+            yield f'height="{bottom - 16:.0f}">{title}</rect>'
+
+    def _present(self, bottom: float) -> Iterator[str]:
+        if self._chart.now is not None:
+            yield f'<path class="now" d="M{self._x(self._chart.now):.1f} 16V{bottom:.0f}"/>'
 
     def _bar(self, bar: GanttBar, y: float) -> str:
         x = self._x(bar.start)
         wide = max(2.0, self._x(bar.end) - x - 1)
         task = f' data-t="{escaped(bar.task)}"' if bar.task else ""
-        return (
+        drawn = (
             f'<g class="bar {bar.kind}"{task}>{tooltip(bar.hover)}'
             f'<rect x="{x:.1f}" y="{y:.0f}" width="{wide:.1f}" height="{_ROW - 5}" rx="4"/>'
             f'<text x="{x + 5:.1f}" y="{y + 16:.0f}">{_label(bar.labels, wide - 8)}</text></g>'
         )
+        return f'<a href="#/{escaped(bar.address)}">{drawn}</a>' if bar.address else drawn
 
     def _marks(self, y: float) -> Iterator[str]:
         yield _name(self._chart.line, y + 4)

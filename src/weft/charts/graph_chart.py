@@ -16,6 +16,7 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     kind: str  # classes in the style sheet
     critical: bool
     hover: tuple[str, ...]  # lines of the tooltip
+    address: str = ""  # of the view that a click opens
 
 
 class GraphChart(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,8 @@ def draw_graph(chart: GraphChart) -> str:
     # Edges of the critical path are drawn last, above all other edges.
     routes = sorted(layout.lines, key=lambda line: line[0] in critical)
     parts = [
-        draw_route(route, "line hot" if ends in critical else "line") for ends, route in routes
+        draw_route(route, "line hot" if ends in critical else "line", _reason(chart, ends))
+        for ends, route in routes
     ]
     parts += (
         draw_route((layout.places[before], layout.places[after]), "line turns", title)
@@ -48,14 +50,23 @@ def draw_graph(chart: GraphChart) -> str:
     return frame(layout.width, layout.height, parts, chart.label)
 
 
+def _reason(chart: GraphChart, ends: tuple[int, int]) -> str:
+    """Return the tooltip of an edge; edges of a barrier have none."""
+    before, after = ends
+    if max(ends) >= len(chart.nodes):
+        return ""
+    return f"{chart.nodes[after].name} waits for {chart.nodes[before].name}"
+
+
 def _node(node: GraphNode, place: NodePosition) -> str:
     room = int((place.width - 14) / LETTER)
     top = place.y - HEIGHT / 2
     kind = f"node {node.kind} hot" if node.critical else f"node {node.kind}"
-    return (
+    drawn = (
         f'<g class="{kind}" data-t="{escaped(node.name)}">{tooltip(node.hover)}'
         f'<rect x="{place.x:.0f}" y="{top:.0f}" width="{place.width:.0f}" height="{HEIGHT}" '
         f'rx="6"/><text x="{place.x + 8:.0f}" y="{top + 15:.0f}"><tspan class="id">'
         f'{cut(node.name, room - 9)}</tspan> <tspan class="dim">{escaped(node.note)}</tspan></text>'
         f'<text x="{place.x + 8:.0f}" y="{top + 31:.0f}">{cut(node.text, room)}</text></g>'
     )
+    return f'<a href="#/{escaped(node.address)}">{drawn}</a>' if node.address else drawn

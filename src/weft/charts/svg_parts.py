@@ -51,10 +51,9 @@ def frame(width: float, height: float, parts: Iterable[str], label: str) -> str:
     )
 
 
-def draw_axis(total: float, room: float, bottom: float, left: float) -> Iterator[str]:
-    """Draw round times along the top, each with a line down to the bottom."""
-    for at in list_ticks(total, int(room / 110)):
-        x = left + at / total * room
+def draw_axis(ticks: Iterable[tuple[float, float]], bottom: float) -> Iterator[str]:
+    """Draw times at their places along the top, each with a line down to the bottom."""
+    for at, x in ticks:
         yield f'<path class="grid" d="M{x:.0f} 16V{bottom:.0f}"/>'
         yield f'<text class="dim" x="{x + 3:.0f}" y="12">{duration(at)}</text>'
 

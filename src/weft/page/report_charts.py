@@ -2,20 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from weft.charts.gantt_chart import GanttBar, GanttChart, GanttMark, GanttRow
+from msgspec.structs import replace
+
+from weft.charts.gantt_chart import (
+    GanttBar,
+    GanttChart,
+    GanttMark,
+    GanttRow,
+    find_folds,
+    pack_lanes,
+)
 from weft.charts.graph_chart import GraphChart, GraphNode
 from weft.charts.step_chart import StepChart
+from weft.forecast import Stint
 from weft.formats import dollars, duration, whole_line
 from weft.page.report_words import describe_fate, find_kind, find_sign
 from weft.runs.report.limit_use import LimitUse
-from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport, TaskReport
+from weft.runs.report.report_records import (
+    AttemptReport,
+    CheckReport,
+    RunReport,
+    TaskReport,
+    TaskWait,
+)
 from weft.words import state_word
 
 _SHORTEST: Final = 0.1  # seconds of the time axis
+
+
+def chart_live(report: RunReport, schedule: Sequence[Stint]) -> GanttChart:
+    """Return the chart with links, waits by cause, folded idle times and the predicted rest."""
+    past = chart_times(report)
+    now = report.seconds
+    linked = [
+        (attempt.slot, replace(_attempt(attempt), address=_log_address(attempt)))
+        for attempt in report.attempts
+    ]
+    lanes = pack_lanes([(wait.start, wait.end) for wait in report.waits])
+    waits = [(lane, _wait(wait)) for wait, lane in zip(report.waits, lanes, strict=True)]
+    ahead = [(stint.slot, _stint(stint, now)) for stint in schedule if stint.end > stint.start]
+    checks = past.groups[1]
+    bars = [bar for _, bar in (*linked, *waits)] + [bar for row in checks for bar in row.bars]
+    end = max([past.seconds, *(bar.end for _, bar in ahead)])
+    return GanttChart(
+        label=past.label,
+        seconds=end,
+        groups=(
+            _rows("slot", linked),
+            checks,
+            _rows("waits", waits),
+            _rows("ahead", ahead),
+        ),
+        line=past.line,
+        marks=past.marks,
+        folds=find_folds([(bar.start, bar.end) for bar in bars], end),
+        now=now if ahead else None,
+    )
+
+
+def _log_address(attempt: AttemptReport) -> str:
+    start = "" if attempt.outcome == "running" else "&first=1"
+    return f"task/{attempt.task_id}/log?attempt={attempt.number}{start}"
+
+
+WAITS: Final = {
+    "person": "waits for a person",
+    "provider": "waits for its provider",
+    "room": "waits for a slot, a limit or files",
+}
+
+
+def _wait(wait: TaskWait) -> GanttBar:
+    return GanttBar(
+        start=wait.start,
+        end=wait.end,
+        labels=(f"{wait.task} {WAITS[wait.cause]}", wait.task),
+        kind=f"hatched {'person' if wait.cause == 'person' else 'off'}",
+        hover=(
+            f"{wait.task} {WAITS[wait.cause]}",
+            f"{duration(wait.start)} to {duration(wait.end)}",
+        ),
+        task=wait.task,
+        address=f"task/{wait.task_id}",
+    )
+
+
+def _stint(stint: Stint, now: float) -> GanttBar:
+    start, end = now + stint.start, now + stint.end
+    return GanttBar(
+        start=start,
+        end=end,
+        labels=(stint.name, stint.name),
+        kind="busy pale",
+        hover=(f"{stint.name}, predicted: {duration(start)} to {duration(end)}",),
+        task=stint.name,
+    )
 
 
 def chart_times(report: RunReport) -> GanttChart:
@@ -97,7 +182,7 @@ def _check(check: CheckReport) -> GanttBar:
     )
 
 
-def chart_graph(report: RunReport) -> GraphChart:
+def chart_graph(report: RunReport, *, linked: bool = False) -> GraphChart:
     """Return the graph of tasks, with the chain that decided the end of the run."""
     tasks = [task for task in report.tasks if not task.barrier]
     nodes = [*tasks, *(task for task in report.tasks if task.barrier)]
@@ -108,7 +193,7 @@ def chart_graph(report: RunReport) -> GraphChart:
             successors[place[need]].append(place[task.name])
     return GraphChart(
         label="The tasks, and the tasks each of them waited for",
-        nodes=tuple(map(_node, tasks)),
+        nodes=tuple(_node(task, linked=linked) for task in tasks),
         successors=successors,
         critical=frozenset(
             (place[need], place[task.name])
@@ -119,7 +204,7 @@ def chart_graph(report: RunReport) -> GraphChart:
     )
 
 
-def _node(task: TaskReport) -> GraphNode:
+def _node(task: TaskReport, *, linked: bool) -> GraphNode:
     hover = [
         f"{task.name} {task.title}",
         f"{state_word(task.state)}, {duration(task.seconds)} of agents",
@@ -133,6 +218,7 @@ def _node(task: TaskReport) -> GraphNode:
         kind=f"{task.state} person" if task.person else task.state,
         critical=task.critical,
         hover=tuple(hover),
+        address=f"task/{task.id}" if linked else "",
     )
 
 

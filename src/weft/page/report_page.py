@@ -6,6 +6,7 @@ Texts of plans, agents and checks are escaped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Final
 
 from weft.charts.gantt_chart import draw_gantt
@@ -13,9 +14,9 @@ from weft.charts.graph_chart import draw_graph
 from weft.charts.html_page import HIGHLIGHT, render_page
 from weft.charts.step_chart import draw_steps
 from weft.charts.svg_parts import escaped
-from weft.formats import count, dollars, duration, moment, whole_line
+from weft.formats import count, dollars, duration, listed, moment, whole_line
 from weft.page import report_charts, report_tables
-from weft.page.report_words import KEYS, find_kind, shorten_limit
+from weft.page.report_words import KEYS, describe_fate, find_kind, shorten_limit
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import RunReport
 from weft.words import state_word
@@ -24,20 +25,69 @@ _LARGEST: Final = 1500  # nodes or bars in a drawing
 
 
 def render(report: RunReport) -> str:
+    """Return a file of its own, for `weft report --html`."""
     title = escaped(report.title or report.run)
-    body = [
-        f"<h1>{title}</h1>",
-        *_head(report),
-        *_cards(report),
-        *_comparison(report),
-        *_gantt(report),
-        *_graph(report),
-        *_charts(report),
-        *report_tables.gate(report),
-        *report_tables.agents(report),
-        *report_tables.attempts(report),
-    ]
+    body = [f"<h1>{title}</h1>", *render_body(report)]
     return render_page(f"{title}: run {escaped(report.run)}", body, HIGHLIGHT)
+
+
+def render_body(report: RunReport) -> Iterator[str]:
+    """Yield the parts of a report: the result first, then the way to it."""
+    yield from _head(report)
+    yield from _cards(report)
+    yield from _result(report)
+    yield from _failures(report)
+    yield from _comparison(report)
+    yield from _gantt(report)
+    yield from _graph(report)
+    yield from _charts(report)
+    yield from report_tables.gate(report)
+    yield from report_tables.agents(report)
+    yield from report_tables.attempts(report)
+
+
+def _result(report: RunReport) -> Iterator[str]:
+    yield "<h2>Result</h2>"
+    if not report.landings:
+        yield '<p class="dim">Nothing has landed.</p>'
+        return
+    titles = {task.name: task.title for task in report.tasks}
+    yield '<div class="card scroll"><table><thead><tr><th>commit</th><th>task</th><th></th>'
+    yield "<th>changes</th></tr></thead><tbody>"
+    for landing in report.landings:
+        for commit, task in zip_longest(landing.commits, landing.tasks, fillvalue=""):
+            diff = f"<code>weft diff {escaped(task)}</code>" if task else ""
+            yield (
+                f"<tr><td><code>{escaped(commit[:12])}</code></td>"
+                f'<td class="id">{escaped(task)}</td><td>{escaped(titles.get(task, ""))}</td>'
+                f"<td>{diff}</td></tr>"
+            )
+    yield "</tbody></table></div>"
+    run = escaped(report.run)
+    yield (
+        f"<p>All of it is on the branch <code>weft/{run}</code>: <code>weft land {run}</code> "
+        f"puts it onto your branch, <code>weft publish {run}</code> makes a pull request, "
+        f"<code>git diff {escaped(report.base[:12])} weft/{run}</code> shows it whole.</p>"
+    )
+
+
+def _failures(report: RunReport) -> Iterator[str]:
+    """List failures; those with the same reason once."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for attempt in report.attempts:
+        if attempt.failed or attempt.fate == "sent back":
+            key = (attempt.fate, whole_line(attempt.reason))
+            groups.setdefault(key, []).append(f"{attempt.task} #{attempt.number}")
+    if not groups:
+        return
+    yield "<h2>Failures</h2><ul>"
+    for (fate, reason), names in sorted(groups.items(), key=lambda group: -len(group[1])):
+        yield (
+            f'<li><span class="tag {find_kind(fate)}">{len(names)} × '
+            f"{escaped(describe_fate(fate))}</span> {escaped(reason)} "
+            f'<span class="dim">{escaped(listed(names, most=12))}</span></li>'
+        )
+    yield "</ul>"
 
 
 def _head(report: RunReport) -> Iterator[str]:
@@ -97,8 +147,8 @@ def _comparison(report: RunReport) -> Iterator[str]:
     yield '<div class="card bars">'
     for name, seconds, kind, text in rows:
         yield (
-            f'<span>{name}</span><div><i class="{kind}" '
-            f'style="width:{100 * seconds / longest:.1f}%"></i></div>'
+            f'<span>{name}</span><svg class="share {kind}"><rect height="14" rx="4" '
+            f'width="{100 * seconds / longest:.1f}%"/></svg>'
             f"<span>{duration(seconds)} "
             f'<span class="dim">{escaped(text)}</span></span>'
         )

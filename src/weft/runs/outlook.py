@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft import forecast
-from weft.forecast import ForecastJob, ForecastWork
+from weft.forecast import ForecastJob, ForecastWork, Stint
 from weft.model import HUMAN, TERMINAL, Class, Priority, State, Task, TaskKind
 from weft.plan.plan_json import DEFAULT_SECONDS
 from weft.runs.duration_estimates import CHECK_SECONDS, PERSON_SECONDS, DurationEstimates
@@ -68,6 +68,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
     share: float  # part of the work that is done, weighted by time
     seconds: float  # until no task can go on without a decision of a person
     guess: bool  # some of it has no record
+    schedule: tuple[Stint, ...] = ()  # of the tasks that will run, in seconds from now
 
 
 class CheckTimes(Struct, frozen=True, kw_only=True):
@@ -93,9 +94,11 @@ def predict_rest(
     left = {task.id: _left(task, started, estimates, now) for task in work}
     ahead = _rest(tasks, edges, left, checks, now)
     going = [task for task in work if task.state not in TERMINAL]
+    predicted = forecast.forecast(ahead, max(1, slots)) if ahead.jobs else None
     return Outlook(
         share=_share(work, {task: seconds or DEFAULT_SECONDS for task, seconds in whole.items()}),
-        seconds=forecast.forecast(ahead, max(1, slots)).seconds if ahead.jobs else 0.0,
+        seconds=0.0 if predicted is None else predicted.seconds,
+        schedule=() if predicted is None else tuple(predicted.schedule),
         guess=any(whole[task.id] is None or task.agent == HUMAN for task in going)
         or (checks.usual is None and bool(going)),
     )

@@ -144,6 +144,13 @@ def get_budget(tx: Transaction, run: str) -> RunBudget:
 
 
 @reads
+def get_typical_cost(tx: Transaction) -> int | None:
+    """Return the usual micro-dollars of an attempt; None if no attempt has reported a cost."""
+    row = tx.one("typical_cost")
+    return None if row is None or row["micro_usd"] is None else round(row["micro_usd"])
+
+
+@reads
 def total_costs(tx: Transaction) -> dict[str, tuple[int, int]]:
     """Map each agent to the tokens and micro-dollars of its attempts."""
     return {

@@ -24,6 +24,7 @@ from weft.api.http.page import (
     needs_routes,
     resource_routes,
     review_page_routes,
+    run_page_routes,
     shell_routes,
     task_page_routes,
 )
@@ -67,6 +68,7 @@ _PAGE: Final = (
     needs_routes,
     task_page_routes,
     review_page_routes,
+    run_page_routes,
     resource_routes,
     act_routes,
 )

@@ -10,6 +10,7 @@ from weft.runs.run_figures import RunFigures
 
 
 class TaskReport(Struct, frozen=True, kw_only=True):
+    id: int
     name: str
     title: str
     state: str
@@ -27,6 +28,7 @@ class TaskReport(Struct, frozen=True, kw_only=True):
 
 
 class AttemptReport(Struct, frozen=True, kw_only=True):
+    task_id: int
     task: str
     number: int
     agent: str | None
@@ -45,6 +47,16 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         return self.outcome not in ("success", "running", *STEPS)
+
+
+class TaskWait(Struct, frozen=True, kw_only=True):
+    """A time in which a task could have started and did not."""
+
+    task_id: int
+    task: str
+    start: float
+    end: float  # now, for a wait that goes on
+    cause: str  # person, provider (a limit of its provider), room (slots, limits or files)
 
 
 class CheckReport(Struct, frozen=True, kw_only=True):
@@ -86,6 +98,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
     figures: RunFigures
     tasks: tuple[TaskReport, ...]
     attempts: tuple[AttemptReport, ...]
+    waits: tuple[TaskWait, ...]
     checks: tuple[CheckReport, ...]
     rejections: tuple[RejectionReport, ...]
     landings: tuple[LandingReport, ...]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from weft.charts.gantt_chart import pack_lanes
 from weft.model import HUMAN, TERMINAL, Attempt, Entry, Event, RunHistory, Task, TaskKind
 from weft.runs.report import limit_use
@@ -16,6 +18,7 @@ from weft.runs.report.report_records import (
     RunReport,
     TaskReport,
 )
+from weft.runs.report.task_waits import list_task_waits
 from weft.runs.run_figures import measure_run
 from weft.runs.run_waits import find_waits
 from weft.words import describe_prediction
@@ -67,6 +70,10 @@ class _Past:
             ),
             tasks=self._tasks(attempts),
             attempts=attempts,
+            waits=tuple(
+                replace(wait, start=self._since(wait.start), end=self._since(wait.end))
+                for wait in list_task_waits(past, now=self._now)
+            ),
             checks=self._checks(),
             rejections=self._rejections(),
             landings=landings,
@@ -94,6 +101,7 @@ class _Past:
         slots = self._slots(rows)
         return tuple(
             AttemptReport(
+                task_id=row.task,
                 task=self._names[row.task],
                 number=row.number,
                 agent=row.agent,
@@ -183,6 +191,7 @@ class _Past:
             own[attempt.task].append(attempt)
         return tuple(
             TaskReport(
+                id=task.id,
                 name=task.name,
                 title=task.request.title,
                 state=task.state,

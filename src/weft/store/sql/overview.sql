@@ -169,6 +169,12 @@ SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
                  WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = :resource),
                 0) AS reserved;
 
+-- name: typical_cost
+-- Read the mean cost of the latest attempts that reported one.
+SELECT AVG(micro_usd) AS micro_usd FROM (
+    SELECT micro_usd FROM attempts WHERE micro_usd > 0 ORDER BY fence DESC LIMIT 200
+) AS latest;
+
 -- name: costs_by_agent
 -- List the costs of the attempts of each agent.
 SELECT agent, CAST(SUM(tokens) AS BIGINT) AS tokens,

@@ -1,0 +1,216 @@
+"""The views of a whole run: its timeline, its graph and its report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from weft.charts.gantt_chart import draw_gantt
+from weft.charts.graph_chart import GraphChart, GraphNode, draw_graph
+from weft.forecast import Stint
+from weft.formats import clock, count, duration
+from weft.page import report_charts, report_page, report_tables
+from weft.page.markup import Html, Part, article, joined, link, state_tag, table, tag, tr
+from weft.page.run_picker import pick_run
+from weft.runs.report.report_records import RunReport, TaskReport
+from weft.words import state_word
+
+_LARGEST: Final = 1500  # bars of a drawing
+_FOLDED: Final = 150  # tasks beyond which the graph shows phases
+_PHASE = re.compile(r"[.:-]?[^.:-]*$")
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    report: RunReport | None  # None: there is no run yet
+    runs: Sequence[str] = ()
+    schedule: Sequence[Stint] = ()  # predicted, in seconds from now
+    now: float = 0.0
+
+
+def render_timeline(view: RunView) -> Html:
+    report = view.report
+    if report is None:
+        return _no_run("Timeline")
+    bars = len(report.attempts) + len(report.checks) + len(report.waits) + len(view.schedule)
+    drawing: Part
+    if not bars:
+        drawing = tag("p", "Nothing has run yet.", class_="dim")
+    elif bars > _LARGEST:
+        drawing = tag("p", "Too many bars to draw; the table has them all.", class_="dim")
+    else:
+        chart = Html(draw_gantt(report_charts.chart_live(report, view.schedule)))
+        drawing = tag("div", chart, class_="card scroll")
+    return article(
+        "Timeline",
+        pick_run("timeline", view.runs, report.run),
+        tag("p", _describe_end(view), class_="dim"),
+        _KEYS,
+        drawing,
+        _wait_table(report),
+        Html("".join(report_tables.attempts(report))),
+    )
+
+
+_KEYS: Final = tag(
+    "div",
+    [
+        tag("span", tag("i", class_=kind), text)
+        for kind, text in (
+            ("landed", "landed"),
+            ("busy", "running, or predicted if pale"),
+            ("back", "sent back"),
+            ("bad", "failed"),
+            ("person", "hatched: waits for a person"),
+            ("off", "hatched: waits for room"),
+        )
+    ],
+    class_="keys",
+)
+
+
+def _describe_end(view: RunView) -> str:
+    assert view.report is not None
+    if view.report.state == "ended":
+        return f"The run has ended after {duration(view.report.seconds)}."
+    left = max((stint.end for stint in view.schedule), default=0.0)
+    if not left:
+        return "No end is predicted: the run waits for a decision."
+    return f"About {duration(left)} left; the end is expected at {clock(view.now + left)}."
+
+
+def _wait_table(report: RunReport) -> Html | None:
+    if not report.waits:
+        return None
+    rows = [
+        tr(
+            link(f"task/{wait.task_id}", wait.task),
+            report_charts.WAITS[wait.cause],
+            duration(wait.start),
+            duration(wait.end - wait.start),
+        )
+        for wait in sorted(report.waits, key=lambda wait: wait.start - wait.end)[:200]
+    ]
+    waits = table(("Task", "Cause", "From", "For"), rows, caption="Waits, the longest first")
+    return joined(tag("h2", "Waits"), waits)
+
+
+def render_graph(view: RunView) -> Html:
+    report = view.report
+    if report is None:
+        return _no_run("Graph")
+    tasks = [task for task in report.tasks if not task.barrier]
+    folded = len(tasks) > _FOLDED
+    chart = _fold(report) if folded else report_charts.chart_graph(report, linked=True)
+    note = f"{count(len(tasks), 'task')}, folded by phase. " if folded else ""
+    return article(
+        "Graph",
+        pick_run("graph", view.runs, report.run),
+        tag("p", note, _describe_end(view), class_="dim"),
+        tag(
+            "div",
+            tag("span", tag("i", class_="hot"), "the chain that decides when the run ends"),
+            class_="keys",
+        ),
+        tag("div", Html(draw_graph(chart)), class_="card scroll"),
+        tag("h2", "As a table"),
+        _graph_table(tasks[:1000], view),
+    )
+
+
+def _graph_table(tasks: Sequence[TaskReport], view: RunView) -> Html:
+    assert view.report is not None
+    by_name = {task.name: task for task in view.report.tasks}
+    ends = {stint.name: view.now + stint.end for stint in view.schedule}
+    rows = [
+        tr(
+            link(f"task/{task.id}", task.name, class_="id"),
+            task.title,
+            state_tag(state_word(task.state), task.state),
+            ", ".join(_describe_need(by_name[need], by_name) for need in task.needs[:8]),
+            clock(ends[task.name]) if task.name in ends else "",
+            "yes" if task.critical else "",
+            data_row=True,
+        )
+        for task in tasks
+    ]
+    heads = ("Task", "", "State", "Waits for", "Expected", "Critical")
+    return table(heads, rows, caption="Tasks, and the tasks each of them waits for")
+
+
+def _describe_need(need: TaskReport, by_name: Mapping[str, TaskReport]) -> str:
+    """Name the task that is in the way; a barrier stands for the tasks before it."""
+    if not need.barrier:
+        return f"{need.name} ({state_word(need.state)})"
+    left = [name for name in need.needs if by_name[name].end is None]
+    return f"the end of a phase ({count(len(left), 'task')} left)"
+
+
+def _fold(report: RunReport) -> GraphChart:
+    """Return the graph of phases: a node for all tasks whose names begin alike."""
+    tasks = [task for task in report.tasks if not task.barrier]
+    phases: dict[str, list[TaskReport]] = {}
+    for task in tasks:
+        phases.setdefault(_phase(task.name), []).append(task)
+    place = {phase: number for number, phase in enumerate(phases)}
+    by_name = {task.name: task for task in report.tasks}
+    edges: set[tuple[int, int]] = set()
+    for task in tasks:
+        for need in _list_work_needs(task, by_name):
+            before, after = place[_phase(need)], place[_phase(task.name)]
+            if before < after:
+                edges.add((before, after))
+    critical = {place[_phase(task.name)] for task in tasks if task.critical}
+    return GraphChart(
+        label="The phases, and the phases each of them waits for",
+        nodes=tuple(_phase_node(phase, own) for phase, own in phases.items()),
+        successors=[
+            sorted(after for before, after in edges if before == number)
+            for number in range(len(phases))
+        ],
+        critical=frozenset(edge for edge in edges if set(edge) <= critical),
+    )
+
+
+def _phase(name: str) -> str:
+    return _PHASE.sub("", name) or name
+
+
+def _list_work_needs(task: TaskReport, by_name: Mapping[str, TaskReport]) -> list[str]:
+    names: list[str] = []
+    for need in task.needs:
+        names += by_name[need].needs if by_name[need].barrier else [need]
+    return [name for name in names if not by_name[name].barrier]
+
+
+def _phase_node(phase: str, tasks: Sequence[TaskReport]) -> GraphNode:
+    ended = sum(task.end is not None for task in tasks)
+    whole = ended == len(tasks)
+    return GraphNode(
+        name=phase,
+        text=f"{ended} of {count(len(tasks), 'task')} ended",
+        note="",
+        kind="done" if whole else "running" if ended else "waiting",
+        critical=any(task.critical for task in tasks),
+        hover=(f"{phase}: {ended} of {len(tasks)} ended",),
+    )
+
+
+def render_report(view: RunView) -> Html:
+    report = view.report
+    if report is None:
+        return _no_run("Report")
+    return article(
+        "Report",
+        pick_run("report", view.runs, report.run),
+        Html("".join(report_page.render_body(report))),
+        tag("p", tag("code", f"weft report {report.run} --html report.html"), class_="dim"),
+        heading=f"Report of {report.title or report.run}",
+    )
+
+
+def _no_run(title: str) -> Html:
+    start = tag("code", "weft run plan.md")
+    return article(title, tag("p", "There is no run yet; ", start, " starts one.", class_="dim"))
