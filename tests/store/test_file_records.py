@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from store_helpers import AGAIN, DONE, go, hire, put, url
-from weft.model import PredictedFile, TaskRequest
+from store_helpers import AGAIN, DONE, drain, go, hire, put, url
+from weft.model import NewRun, NewTask, Outcome, PredictedFile, State, TaskRequest
 from weft.store import open_store
 from weft.store.file_records import (
     list_attempt_files,
@@ -14,6 +14,7 @@ from weft.store.file_records import (
     measure_attempts,
 )
 from weft.store.leases import extend, finish
+from weft.store.runs import submit_run
 
 __all__ = ["url"]
 
@@ -82,3 +83,23 @@ def test_a_file_that_may_pass_is_not_claimed_and_must_not_be_held(url: str) -> N
         assert held == {"log.md": two.task}
         patterns = {pattern for pattern, _ in list_held_patterns(store, "r")}
         assert patterns == {"a.py", "b.py", "log.md"}
+
+
+def test_claims_that_a_predicted_task_did_not_need_end_with_its_attempt(url: str) -> None:
+    with open_store(url) as store:
+        hire(store)
+        request = TaskRequest(predicted=(GUESS,))
+        tasks = [
+            NewTask(name="predicted", files=("a.py", "b.py"), request=request),
+            NewTask(name="declared", files=("c.py", "d.py")),
+            NewTask(name="waiting", files=("b.py",)),
+        ]
+        submit_run(store, NewRun(id="R", repo="r"), tasks, now=0)
+        first, second = go(store), go(store)
+        assert drain(store) == []
+        for grant, changed in ((first, "a.py"), (second, "c.py")):
+            made = Outcome(state=State.GATING, candidate="c", base="b", changed=(changed, "x"))
+            finish(store, grant.fence, made, now=2)
+        held = {pattern for pattern, _ in list_held_patterns(store, "r")}
+        assert held == {"a.py", "c.py", "d.py"}
+        assert drain(store, now=3) == ["waiting"]

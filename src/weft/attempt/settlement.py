@@ -402,7 +402,7 @@ def _finish(
             penalises=penalises,
             stops_agent=ended.order.agent if next_.stops_agent else None,
             answers=() if subject else read_answers(follower.answer),
-            asked=touched.asked,
+            asked=_list_asked(ended, touched),
             changed=None if subject else tuple(map(outcome.storable_path, touched.changed)),
             hop=step.hop if step else None,
             options=step.options if step else (),
@@ -410,6 +410,13 @@ def _finish(
         ),
         now=time.time(),
     )
+
+
+def _list_asked(ended: Ended, touched: SettledFiles) -> tuple[str, ...]:
+    """List the claims besides those at the start: asked for by the agent, or at its end."""
+    claims = get_task(ended.site.store, ended.order.task).files
+    meanwhile = [claim for claim in claims if claim not in ended.order.files]
+    return tuple(dict.fromkeys((*meanwhile, *touched.asked)))
 
 
 def _list_changed(ended: Ended, commit: str | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from weft.model import TERMINAL, State
-from weft.paths import Index
+from weft.paths import Index, conflicts, quote
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.team_rows import is_open_team
@@ -84,6 +84,20 @@ def give_up(tx: Transaction, task: Row) -> None:
         rest = [row for row in family(tx, task["story"]) if row["id"] != task["id"]]
         if not _needs_its_claims(tx, task["story"], rest):
             _drop(tx, task["repo"], task["story"])
+
+
+def narrow_claims(tx: Transaction, task: Row, changed: Iterable[str]) -> None:
+    """Give up the claims of a task with predicted files that cover no changed file."""
+    if not row_records.request(task).predicted:
+        return
+    paths = [quote(path) for path in changed]
+    claims = row_records.files(task["files"])
+    needed = [claim for claim in claims if any(conflicts(claim, path) for path in paths)]
+    if needed and len(needed) < len(claims):
+        _drop(tx, task["repo"], task["id"])
+        patterns = encode_keys(needed)
+        tx.run("add_claims", task=task["id"], repo=task["repo"], patterns=patterns)
+        tx.run("set_files", id=task["id"], files=patterns)
 
 
 def _drop(tx: Transaction, repo: str, task: int) -> None:

@@ -20,7 +20,7 @@ from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import HANDED_OVER, LEAD, STEPS, TERMINAL, Demand, Lease, Outcome, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
-from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
+from weft.store.claims import STALLED, bring_all_back, family, give_up, narrow_claims, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_judged, set_stage
 from weft.store.file_records import keep_files
@@ -263,6 +263,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     end_lease(tx, lease, "finished", now=now)
     settle_spending(tx, lease, outcome.spent)
     state, reason = _after(tx, lease, task, outcome, now=now)
+    if state is State.GATING and outcome.changed is not None:
+        narrow_claims(tx, task, outcome.changed)
     if state is State.GATING and task["story"] is not None and not pass_to_story(tx, task):
         state, reason = State.READY, "its story had to give up its files"
         give_up(tx, task)
