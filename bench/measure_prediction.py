@@ -27,7 +27,7 @@ from weft import git
 from weft.forecast import ForecastJob, ForecastWork, Stint, forecast
 from weft.model import PredictedFile
 from weft.plan.plan_records import list_claims
-from weft.predict.price import ClaimPrices, TaskFiles, choose_claims
+from weft.predict.price import TaskFiles
 from weft.predict.score import Score
 from weft.project.file_knowledge import score_history
 from weft.project.history_index import index_directory, read_index
@@ -166,8 +166,7 @@ def _predict(predictor: Predictor, plan: Sequence[PlantedCommit]) -> list[tuple[
     texts = {str(number): commit.message for number, commit in enumerate(plan)}
     predicted: Mapping[str, tuple[PredictedFile, ...]] = predictor.predict(texts)
     tasks = {name: TaskFiles(predicted=files) for name, files in predicted.items()}
-    prices = ClaimPrices(redo=_MINUTES, hold=_MINUTES)
-    chosen = choose_claims(tasks, _SLOTS, prices)
+    chosen = predictor.choose_claims(tasks, _SLOTS)
     return [list_claims(chosen[name]) if name in chosen else ("**",) for name in texts]
 
 

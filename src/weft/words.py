@@ -129,5 +129,5 @@ def describe_prediction(files: Sequence[PredictedFile]) -> str:
     """Return the claimed files with their probabilities, and the hubs; empty without a file."""
     claimed = [f"{file.path} ({file.probability:.0%})" for file in files if file.claimed]
     hubs = [file.path for file in files if file.may_touch]
-    may = f"; may touch {listed(hubs)}" if hubs else ""
-    return f"{listed(claimed)}{may}" if claimed else ""
+    may = f"; may touch {listed(hubs, 3)}" if hubs else ""
+    return f"{listed(claimed, 3)}{may}" if claimed else ""

@@ -52,6 +52,13 @@ def test_a_file_is_claimed_if_another_task_may_touch_it() -> None:
     assert claimed(choose_claims({"1": tasks["1"]}, 4, PRICES)["1"]) == ["a.py"]
 
 
+def test_tasks_that_are_not_known_yet_touch_a_file_as_often_as_commits_do() -> None:
+    tasks = {"1": TaskFiles(predicted=(guess("a.py", 0.9), guess("b.py", 0.8), guess("c", 0.2)))}
+    rates = {"b.py": 0.05, "c": 0.05}
+    assert claimed(choose_claims(tasks, 4, PRICES, rates=rates)["1"]) == ["a.py", "b.py"]
+    assert claimed(choose_claims(tasks, 1, PRICES, rates=rates)["1"]) == ["a.py"]
+
+
 def test_files_that_tasks_at_work_hold_count() -> None:
     tasks = {"1": TaskFiles(predicted=(guess("a.py", 0.9), guess("b.py", 0.8)))}
     assert claimed(choose_claims(tasks, 4, PRICES, [("b.py", 7)])["1"]) == ["a.py", "b.py"]

@@ -98,9 +98,10 @@ def _head(report: RunReport) -> Iterator[str]:
     )
     if report.blocked:
         yield f'<p><span class="tag blocked">gate</span> {escaped(report.blocked)}</p>'
+    predicted = [task.name for task in report.tasks if task.predicted]
+    if predicted:
+        yield f'<p class="dim">Files were predicted for {escaped(listed(predicted))}.</p>'
     for task in report.tasks:
-        if task.predicted:
-            yield f"<p>{escaped(task.name)}: files predicted, {escaped(task.predicted)}</p>"
         if task.state in ("blocked", "failed", "paused"):
             word = state_word(task.state)
             tag = f'<span class="tag {task.state}">{escaped(task.name)} {word}</span>'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -56,14 +57,17 @@ def choose_claims(
     slots: int,
     prices: ClaimPrices,
     held: Iterable[tuple[str, int]] = (),
+    rates: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, tuple[PredictedFile, ...]]:
     """Mark the predicted files that each task claims.
 
-    `held` are the patterns that tasks at work hold now, with the numbers of those tasks.
+    `held` are the patterns that tasks at work hold now, with the numbers of those tasks. `rates`
+    are the shares of all commits that changed each file: tasks not known yet touch it as often.
+
     A hub is never claimed. The most probable file of a task is claimed at any price, because a task
     without a claim may change nothing. If even that file is improbable, the task has no prediction.
     """
-    rivals = _Rivals(tasks, slots, held)
+    rivals = _Rivals(tasks, slots, held, rates)
     return {
         name: _choose(name, files.predicted, rivals, prices)
         for name, files in tasks.items()
@@ -93,8 +97,14 @@ class _Rivals:
     """The probabilities with which other tasks touch a file."""
 
     def __init__(
-        self, tasks: Mapping[str, TaskFiles], slots: int, held: Iterable[tuple[str, int]]
+        self,
+        tasks: Mapping[str, TaskFiles],
+        slots: int,
+        held: Iterable[tuple[str, int]],
+        rates: Mapping[str, float],
     ) -> None:
+        self._rates = rates
+        self._beside = slots - 1
         # The chance that a given task is at work while this task is.
         self._at_work = min(1.0, (slots - 1) / max(1, len(tasks) - 1))
         self._declared: Index[str] = Index()
@@ -113,4 +123,4 @@ class _Rivals:
         predicted = [share for task, share in self._predicted.get(path, ()) if task != name]
         held = {holder for _, holder in self._held.find(quote(path))}
         ahead = [self._at_work * share for share in (*[1.0] * len(declared), *predicted)]
-        return [1.0] * len(held) + ahead
+        return [1.0] * len(held) + ahead + [self._rates.get(path, 0.0)] * self._beside

@@ -101,6 +101,14 @@ class Predictor(Struct, frozen=True, kw_only=True):
             for name, text in texts.items()
         }
 
+    def choose_claims(
+        self, tasks: Mapping[str, TaskFiles], slots: int
+    ) -> dict[str, tuple[PredictedFile, ...]]:
+        """Mark the predicted files that tasks claim, by price."""
+        paths = {file.path for task in tasks.values() for file in task.predicted}
+        rates = {path: self.knowledge.history.share(path) for path in paths}
+        return choose_claims(tasks, slots, self.prices, self.held, rates)
+
     def explain_disuse(self) -> str:
         """Return why predictions are shown and not used; empty if they are used."""
         result = self.knowledge.score
@@ -194,7 +202,7 @@ def predict_plan(predictor: Predictor, plan: Plan, slots: int) -> tuple[Plan, Pl
             "without files run alone."
         )
         return plan, PlanPrediction(tasks=files, used=False, note=note)
-    chosen = choose_claims(_list_files(plan, files), slots, predictor.prices, predictor.held)
+    chosen = predictor.choose_claims(_list_files(plan, files), slots)
     tasks = tuple(
         replace(task, predicted=chosen[task.id]) if task.id in chosen else task
         for task in plan.tasks
@@ -210,7 +218,7 @@ def predict_text(predictor: Predictor, text: str, slots: int) -> tuple[Predicted
     if predictor.explain_disuse():
         return ()
     files = TaskFiles(predicted=predictor.predict({"": text})[""])
-    return choose_claims({"": files}, slots, predictor.prices, predictor.held).get("", ())
+    return predictor.choose_claims({"": files}, slots).get("", ())
 
 
 def _describe(tasks: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.formats import count, dollars, duration, whole_line
+from weft.formats import count, dollars, duration, listed, whole_line
 from weft.runs.report.report_records import RunReport
 
 
@@ -23,9 +23,9 @@ def lines(report: RunReport) -> Iterator[str]:
         f"{count(figures.checks, 'check')}{flaky}, "
         f"{figures.sent_back} sent back, {figures.tokens:,} tokens, {dollars(figures.micro_usd)}"
     )
-    for task in report.tasks:
-        if task.predicted:
-            yield f"{task.name}: files predicted, {task.predicted}"
+    predicted = [task.name for task in report.tasks if task.predicted]
+    if predicted:
+        yield f"files predicted for {listed(predicted)} (`weft why TASK`)"
     for rejection in report.rejections:
         reason = whole_line(rejection.reason)
         yield f"↩ {', '.join(rejection.tasks)} at {duration(rejection.at)}: {reason}"
