@@ -124,7 +124,7 @@ def test_a_planner_that_does_not_learn_is_ended_and_its_problems_are_told(
     answer = plan_for(project, "plan")
     assert code in {problem["code"] for problem in answer["problems"]}
     assert answer["rounds"] == 2, "the same plan again is the end"
-    assert "same answer again" in answer["end"]
+    assert "the same plan again" in answer["end"]
     assert answer["micro_usd"] == 20_000
     assert (project / "plan.md").read_text() == plan, "the person gets the plan"
     assert git(project, "branch", "--list", "weft/*") == "", "nothing is run"
@@ -135,6 +135,7 @@ def test_a_planner_without_a_plan_writes_no_file_and_its_cost_is_told(tmp_path: 
     project = make_project(tmp_path / "project", plan=planner("use 100 10 0.01", "answer No."))
     done = weft(project, "plan", "new", "Greet")
     assert done.returncode == 1, done
+    assert "The planner gave no plan again." in done.stdout
     assert "No plan was written." in done.stdout
     assert "Planning took 2 rounds" in done.stdout
     assert "$0.02" in done.stdout

@@ -111,11 +111,11 @@ def test_the_parts_of_a_planner_run_at_once_and_land_as_one(project: Path) -> No
 @pytest.mark.parametrize(
     ("answered", "words"),
     [
-        ("No.", "same answer again"),
-        (PARTS.replace("files: api/", "files: README.md"), "same answer again"),
+        ("No.", "no plan again"),
+        (PARTS.replace("files: api/", "files: README.md"), "the same plan again"),
         (
             PARTS.replace("Task 1", "Task 1").replace("files: ui/", "files: ui/ui0.txt"),
-            "same answer",
+            "the same plan again",
         ),
     ],
     ids=["no parts", "files of another task", "files left out"],

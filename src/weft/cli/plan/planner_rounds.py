@@ -91,7 +91,8 @@ def _find_end(result: PlanningResult, judged: JudgedPlan, *, again: bool) -> str
     if judged.plan is not None and not judged.problems:
         return _GOOD
     if again:
-        return "The planner gave the same answer again."
+        what = "no plan" if judged.plan is None else "the same plan"
+        return f"The planner gave {what} again."
     if result.rounds >= ROUNDS:
         return f"The planner had {count(ROUNDS, 'round')}."
     return ""
