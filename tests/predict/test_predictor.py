@@ -50,7 +50,7 @@ def test_a_path_and_a_unique_file_name_in_the_text_are_predicted_first() -> None
 
 def test_a_usual_word_is_no_file_name() -> None:
     assert find_named("run the tests", FileTree(TREE)) == ()
-    assert find_named("see Makefile", FileTree((*TREE, "Makefile"))) == ("Makefile",)
+    assert find_named("mend Makefile", FileTree((*TREE, "Makefile"))) == ("Makefile",)
 
 
 def test_the_file_that_defines_an_identifier_is_predicted() -> None:
