@@ -1,4 +1,4 @@
-"""The rows of the page, on both databases: one-use codes, present work, reports, messages, claims."""
+"""The rows of the page on both databases: codes, present work, reports, messages, claims."""
 
 from __future__ import annotations
 

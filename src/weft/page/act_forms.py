@@ -74,13 +74,12 @@ def _label(label: str, command: str) -> Html:
     return joined(tag("span", label), tag("code", command, class_="cli"))
 
 
-def text_area(name: str, label: str, *, draft: str, required: bool = False) -> Html:
+def text_area(name: str, label: str, *, draft: str, required: bool = False, key: str = "") -> Html:
     """Make a field for a text that survives a reload until it is sent."""
-    return tag(
-        "label",
-        label,
-        tag("textarea", name=name, rows=3, data_draft=draft, required=required),
+    area = tag(
+        "textarea", name=name, rows=3, data_draft=draft, required=required, data_key=key or None
     )
+    return tag("label", label, area)
 
 
 def select(name: str, label: str, options: Iterable[tuple[str, str]], chosen: str = "") -> Html:

@@ -114,6 +114,7 @@ def _tabs(view: TaskView) -> Html:
             f"task/{task}/{tab}",
             tab.capitalize(),
             aria_current="page" if tab == view.tab else None,
+            data_key="m" if tab == "messages" and view.tab != tab else None,
         )
         for tab in TABS
     ]
@@ -240,7 +241,13 @@ def _messages(view: TaskView) -> Part:
             "Send",
             f"weft send {full_label(task)} TEXT",
             {"task": task.id},
-            text_area("text", "Message to the agent", draft=f"message-{task.id}", required=True),
+            text_area(
+                "text",
+                "Message to the agent",
+                draft=f"message-{task.id}",
+                required=True,
+                key="m",
+            ),
         )
     listing = (
         tag("ul", items, class_="messages") if items else tag("p", "No message yet.", class_="dim")
