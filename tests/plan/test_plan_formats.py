@@ -201,13 +201,16 @@ def test_the_present_states_written_back_change_nothing(kind: Source) -> None:
 LINES = st.sampled_from(
     ["## 1. A", "## Phase 1: x", "- [ ] T001 box", "- [ ] 1.1 box", "  - [ ] 1.2 box",
      "- [ ]* 2 box", "- [ ] box", "-[ ] box", "  - [ ] box", "prose", "", "- [x] T002 [P] box",
-     "- [?] 3 box"]
+     "- [?] 3 box", "1. [ ] T003 box", "1) [ ] 4 box", "☐ T004 box", "> - [ ] 5 box", "| [ ] 6 box",
+     "  1. [ ] 1.3 box", "  ☐ box", "- [] 7 box", "  -[ ] T005 box", "### Task 1: x", "**Files:**"]
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [Source.SPEC_KIT, Source.KIRO, Source.OPENSPEC])
+@pytest.mark.parametrize(
+    "kind", [Source.SPEC_KIT, Source.KIRO, Source.OPENSPEC, Source.SUPERPOWERS]
+)
 @given(lines=st.lists(LINES, max_size=12))
-def test_no_box_of_a_checklist_is_silently_ignored(kind: Source, lines: list[str]) -> None:
+def test_no_box_of_a_format_is_silently_ignored(kind: Source, lines: list[str]) -> None:
     lines = [line.replace("box", f"box{place}") for place, line in enumerate(lines)]
     parsed = read("\n".join(lines), format=kind)
     told = {problem.line for problem in parsed.problems}
@@ -216,6 +219,66 @@ def test_no_box_of_a_checklist_is_silently_ignored(kind: Source, lines: list[str
     for number, line in enumerate(lines, 1):
         if "box" in line:
             assert refused or number in told or line.split()[-1] in kept, (lines, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("- [x] a\n- [x] b", State.DONE),
+        ("- [x] a\n-[ ] b", State.RUNNING),
+        ("- [x] a\n1. [ ] b", State.RUNNING),
+        ("- [x] a\n☐ b", State.RUNNING),
+        ("- [x] a\n```\n-[ ] b\n```", State.DONE),
+        ("- [ ] a\n-[ ] b", State.WAITING),
+        ("no steps", State.WAITING),
+    ],
+)
+def test_a_superpowers_task_with_an_odd_box_is_not_done(text: str, status: State) -> None:
+    parsed = read(f"### Task 1: A\n\n**Files:**\n- Create: `a.py`\n\n{text}\n")
+    assert parsed.plan.tasks[0].status is status
+    odd = any(box in text.partition("```")[0] for box in ("-[ ]", "1. [ ]", "☐"))
+    assert codes(parsed.problems) == ["unread-task"] * odd
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (f"{SUPERPOWERS}\n{SPEC_KIT}", Source.SUPERPOWERS),
+        (f"{SPEC_KIT}\n{OPENSPEC}", Source.SPEC_KIT),
+        (f"{OPENSPEC}\n  - [ ]* 1.3 a\n", Source.OPENSPEC),
+        (f"{OPENSPEC}\n- [ ] 7.1 a\n  - [ ] 7.2 b\n", Source.KIRO),
+        ("```\n- [ ] T001 x\n```\n- [ ] a\n", Source.MARKDOWN),
+        ("### Task 1: A\n- [ ] a\n", Source.MARKDOWN),
+        ("- [ ] 1 apple\n", Source.MARKDOWN),
+    ],
+)
+def test_of_several_formats_the_first_in_the_documented_order_is_taken(
+    text: str, kind: Source
+) -> None:
+    assert plan.detect("tasks.md", text.encode()) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "words"),
+    [
+        ("a.json", '{"features": []}', "bad-value", "no list of stories"),
+        ("a.json", '{"tasks": {"a": 1}}', "bad-value", "a list is expected"),
+        ("a.json", "", "not-json", ""),
+        ("a.jsonl", "[1, 2]", "bad-value", "one JSON object"),
+        ("tasks.md", "- [ ] T001 a\n- [ ] T001 b\n", "duplicate-id", "T001"),
+        ("tasks.md", "- [ ] T001 a (depends on T009)\n", "unknown-task", "T009"),
+        ("tasks.md", "- [ ] T001 a\n- [ ] b\n", "unread-task", "'- [ ] b'"),
+        ("tasks.md", "- [ ] T001 a\n- [%] T002 b\n", "unknown-mark", "[%]"),
+        ("tasks.md", "- [ ] 1. a\n  - [ ] 1.1 b\n- [ ] c\n", "unread-task", "'- [ ] c'"),
+    ],
+)
+def test_a_file_that_looks_like_a_format_and_cannot_be_read_is_refused_with_the_reason(
+    name: str, text: str, code: str, words: str
+) -> None:
+    refused = errors(plan.read(name, text.encode()).problems)
+    assert [problem.code for problem in refused] == [code]
+    assert words in refused[0].message
+    assert refused[0].suggestion
 
 
 def test_a_bare_array_of_stories_is_a_prd() -> None:

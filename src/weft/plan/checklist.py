@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from weft.formats import count
 from weft.model import HUMAN, State
 from weft.plan import mentions, source, task_line
+from weft.plan.lost_boxes import has_box
 from weft.plan.plan_records import (
     NO_FILES,
     ParsedPlan,
@@ -35,7 +36,6 @@ from weft.plan.plan_records import (
 from weft.plan.problems import TOP, Problems, shorten
 
 _BOX = re.compile(r"(?P<indent>[ \t]*)[-*+][ \t]+\[(?P<mark>.)\](?P<star>\*?)[ \t]+(?P<rest>.*)")
-_LIKE_A_BOX = re.compile(r"[ \t]*[-*+][ \t]*\[.?\]")
 _HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<text>.*?)[ \t#]*$")
 _FENCE = re.compile(r"[ \t]*(```+|~~~+)")
 _NUMBERS: Final[Mapping[Source, re.Pattern[str]]] = {
@@ -106,10 +106,17 @@ def find_boxes(kind: Source, lines: Sequence[str], problems: Problems) -> Checkl
         elif box := _BOX.match(line):
             _add_box(kind, checklist, box, number, problems)
         else:
-            if _LIKE_A_BOX.match(line):
+            if has_box(line) and not _is_step(kind, checklist, line):
                 _report_unread(line, number, "Write `- [ ] `, with blanks.", problems)
             _add_prose(checklist, line)
     return checklist
+
+
+def _is_step(kind: Source, checklist: Checklist, line: str) -> bool:
+    """Tell whether an odd box is detail of the task above it: indented, and without a number."""
+    indent = len(line) - len(line.lstrip())
+    is_below = bool(checklist.boxes) and indent > checklist.boxes[-1].indent
+    return is_below and not re.search(rf"[\]☐☑][ \t]*\*?[ \t]*{_NUMBERS[kind].pattern}", line)
 
 
 def _add_heading(checklist: Checklist, heading: re.Match[str], number: int) -> None:

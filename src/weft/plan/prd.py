@@ -106,7 +106,8 @@ def _plan(fields: Fields, empty: Plan) -> Plan:
             stories or fields.document.root,
             "bad-value",
             "The document has no list of stories.",
-            'Write {"title": …, "stories": [{"id": …, "title": …}]}.',
+            'Write {"title": …, "stories": [{"id": …, "title": …}]}, or {"tasks": […]} as '
+            "task-master does.",
         )
         return empty
     if not stories.value:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from weft.model import State
 from weft.plan import source
 from weft.plan.annotation_values import normalise_paths
+from weft.plan.lost_boxes import has_box
 from weft.plan.plan_records import (
     NO_FILES,
     ParsedPlan,
@@ -21,7 +22,7 @@ from weft.plan.plan_records import (
     ReaderOptions,
     Source,
 )
-from weft.plan.problems import TOP, Problems
+from weft.plan.problems import TOP, Problems, shorten
 
 _TASK = re.compile(r"#{2,4}[ \t]+Task[ \t]+([0-9]{1,6})[ \t]*[:.–—-]?[ \t]*(.*?)[ \t#]*$", re.I)
 _TITLE = re.compile(r"#[ \t]+(.*?)[ \t#]*$")
@@ -41,6 +42,7 @@ class TaskSection(NamedTuple):
     first: int
     last: int
     steps: tuple[int, ...]
+    prose: tuple[int, ...]  # its lines outside code fences
 
 
 def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
@@ -77,7 +79,7 @@ def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
 
 def find_sections(lines: Sequence[str]) -> Iterator[TaskSection]:
     """Yield the tasks of the file; code fences hold neither headings nor steps."""
-    number, title, first, steps = "", "", 0, list[int]()
+    number, title, first, steps, prose = "", "", 0, list[int](), list[int]()
     fence = ""
     for at, line in enumerate(lines):
         marks = _FENCE.match(line)
@@ -87,14 +89,16 @@ def find_sections(lines: Sequence[str]) -> Iterator[TaskSection]:
             continue
         heading = _TASK.match(line)
         if number and (heading or _ENDS.match(line)):
-            yield TaskSection(number, title, first, at, tuple(steps))
+            yield TaskSection(number, title, first, at, tuple(steps), tuple(prose))
             number = ""
         if heading:
-            number, title, first, steps = heading[1], heading[2], at, []
-        elif STEP.match(line):
+            number, title, first, steps, prose = heading[1], heading[2], at, [], []
+            continue
+        prose.append(at)
+        if STEP.match(line):
             steps.append(at)
     if number:
-        yield TaskSection(number, title, first, len(lines), tuple(steps))
+        yield TaskSection(number, title, first, len(lines), tuple(steps), tuple(prose))
 
 
 def _task(section: TaskSection, lines: Sequence[str], problems: Problems) -> PlanTask:
@@ -102,7 +106,9 @@ def _task(section: TaskSection, lines: Sequence[str], problems: Problems) -> Pla
     files = _files(section, lines, problems)
     marks = {match[1] for at in section.steps if (match := STEP.match(lines[at]))}
     ticked = marks & {"x", "X"}
-    status = State.WAITING if not ticked else State.DONE if marks <= {"x", "X"} else State.RUNNING
+    is_odd = _report_odd_steps(section, lines, problems)
+    is_done = marks <= {"x", "X"} and not is_odd
+    status = State.WAITING if not ticked else State.DONE if is_done else State.RUNNING
     if not files and status is not State.DONE:
         problems.warn(
             (section.first + 1, 1),
@@ -122,6 +128,19 @@ def _task(section: TaskSection, lines: Sequence[str], problems: Problems) -> Pla
         files=files or None,
         named=True,
     )
+
+
+def _report_odd_steps(section: TaskSection, lines: Sequence[str], problems: Problems) -> bool:
+    """Report boxes that are not read as steps; return whether there are any."""
+    odd = [at for at in section.prose if at not in section.steps and has_box(lines[at])]
+    for at in odd:
+        problems.warn(
+            (at + 1, 1),
+            "unread-task",
+            f"{shorten(lines[at].strip())!r} is not read as a step of task {section.number}.",
+            "Write `- [ ] `, with blanks.",
+        )
+    return bool(odd)
 
 
 def _files(section: TaskSection, lines: Sequence[str], problems: Problems) -> tuple[str, ...]:
@@ -148,7 +167,7 @@ def _report_outside(
         marks = _FENCE.match(line)
         if marks and (not fence or marks[1].startswith(fence)):
             fence = "" if fence else marks[1]
-        elif not fence and at not in inside and STEP.match(line):
+        elif not fence and at not in inside and has_box(line):
             problems.warn(
                 (at + 1, 1),
                 "unread-task",
