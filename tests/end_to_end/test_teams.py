@@ -106,3 +106,57 @@ def test_the_evidence_chooses_the_candidate_that_lands(project: RunProject) -> N
     assert steps(project, "f")["smaller diff"] == [2]
     assert steps(project, "h")["first green candidate"] == [2]
     assert_closed(project)
+
+
+def test_a_person_compares_and_chooses_when_no_candidate_passes(project: RunProject) -> None:
+    """One entrant hangs until its time is over, the other is red; so is the attempt after them."""
+    project.agent("hanging", "timeout: 1s\n", "script: grandchild 600 deaf\nscript: hang\n")
+    write(project, "red", "attempt 1: write src/a/it BROKEN", "attempt 2: write src/a/it fine")
+    project.commit()
+    project.plan.write_text(plan("team: hanging, red"))
+    asked = project.run("plan.md", code=1)
+    assert project.states() == {"a": "blocked", "a/1": "failed", "a/2": "failed", "a/3": "failed"}
+    assert project.marked() == {}
+    assert "weft compare" in asked["needs_you"][0]["text"]
+    [last] = project.rows("SELECT id FROM tasks WHERE name = 'a/3'")
+    [prompt] = project.root.glob(f".git/weft/attempts/*/{last['id']}.1/stdin")
+    assert "Entrant 2: Its checks fail" in prompt.read_text()
+    shown = project.weft("compare", "a").stdout
+    assert "1 hanging: no candidate in scope" in shown
+    assert "2 red: fails the gate's check" in shown
+    assert "+BROKEN" in shown
+    assert max(map(len, shown.splitlines())) <= 200
+    compared = json.loads(project.weft("compare", "a", "--json").stdout)
+    assert [entrant["entrant"]["result"] for entrant in compared["entrants"]] == [
+        "failed",
+        "gate_red",
+        "failed",
+    ]
+    assert "has left no candidate" in project.weft("choose", "a", "1").stderr
+    assert project.weft("choose", "a", "2").returncode == 0
+    project.run("--resume")
+    assert landed(project, "src/a/it") == "fine"
+    assert project.outcomes("a/2") == ["success", "success"]
+    assert_closed(project)
+    assert "entrant 2 was chosen" in project.weft("why", "a").stdout
+
+
+def test_weft_do_lets_a_team_do_a_single_task(project: RunProject) -> None:
+    write(project, "long", "write src/it long\\nlong")
+    write(project, "short", "write src/it short")
+    project.agent("implement", "team: long, short\n")
+    project.commit()
+    done = project.weft("do", "Write it", "--files", "src/it", "--team", "long, short", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert landed(project, "src/it") == "short"
+    losers = project.rows(
+        "SELECT a.candidate FROM attempts a JOIN tasks t ON t.id = a.task"
+        " WHERE t.state = 'cancelled'"
+    )
+    for loser in losers:
+        refs = git(project.root, "for-each-ref", "--contains", loser["candidate"])
+        assert "refs/weft/" in refs  # kept, although it lost
+    assert len(losers) == 1
+    project.plan.write_text(plan("priority: high"))  # the team of its agent's file
+    project.weft("run", "plan.md")
+    assert {"a", "a/1", "a/2"} <= project.states().keys()
