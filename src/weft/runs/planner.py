@@ -123,17 +123,25 @@ def _left(agent: Agent, last: LastPlan | None) -> int | None:
 @hosted("read")
 def judge_answer(project: Project, answer: str, name: str) -> JudgedPlan:
     """Compile the plan in an answer, and criticise it; `name` is the file it is for."""
-    text = find_plan(answer)
-    if text is None:
+    compiled = compile_answer(project, answer, name)
+    if compiled is None:
         return JudgedPlan(plan=None)
-    with project.open_store() as store:
-        source = PlanSource(name=name, data=text.encode())
-        checked = plan_check.check(source, setting_of(project, store))
+    text, checked = compiled
     return JudgedPlan(
         plan=text,
         problems=list_findings(project, checked),
         tasks=len(checked.compiled.plan.tasks),
     )
+
+
+def compile_answer(project: Project, answer: str, name: str) -> tuple[str, CheckedPlan] | None:
+    """Return the plan in an answer, as text and compiled; None if there is none."""
+    text = find_plan(answer)
+    if text is None:
+        return None
+    with project.open_store() as store:
+        source = PlanSource(name=name, data=text.encode())
+        return text, plan_check.check(source, setting_of(project, store))
 
 
 def list_findings(project: Project, checked: CheckedPlan) -> tuple[Problem, ...]:

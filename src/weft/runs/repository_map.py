@@ -11,6 +11,7 @@ from weft import git
 from weft.config import command_line
 from weft.formats import count, duration, plain
 from weft.predict.history import History, group_files
+from weft.predict.mirrors import is_test
 from weft.project.history_index import read_index
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
@@ -44,11 +45,8 @@ def write_map(project: Project, store: Store, goal: str) -> str:
         _list_predicted(goal, project, store),
         _describe_times(project, store),
     ]
-    return plain_lines("\n\n".join("\n".join(part) for part in map(list, parts) if part))
-
-
-def plain_lines(text: str) -> str:
-    return "\n".join(plain(line) for line in text.splitlines())[:_LONGEST]
+    lines = [line for part in parts for line in (*part, "")]
+    return "\n".join(map(plain, lines)).strip()[:_LONGEST]
 
 
 def _list_directories(paths: Sequence[str]) -> Iterator[str]:
@@ -63,9 +61,7 @@ def _list_directories(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _list_tests(paths: Sequence[str]) -> Iterator[str]:
-    tests = Counter(
-        str(PurePosixPath(path).parent) for path in paths if is_test(PurePosixPath(path))
-    )
+    tests = Counter(str(PurePosixPath(path).parent) for path in paths if is_test(path))
     if tests:
         yield "Tests:"
         yield from (
@@ -108,15 +104,6 @@ def _list_predicted(goal: str, project: Project, store: Store) -> Iterator[str]:
         yield "Files that the goal may change, by its words and the history:"
         for file in likely:
             yield f"  {file.path} ({file.probability:.0%}: {file.reason})"
-
-
-def is_test(path: PurePosixPath) -> bool:
-    name = path.name.lower()
-    return (
-        name.startswith("test_")
-        or any(mark in name for mark in ("_test.", ".test.", "_spec.", ".spec."))
-        or not {"test", "tests", "spec", "__tests__"}.isdisjoint(path.parts[:-1])
-    )
 
 
 def _describe_times(project: Project, store: Store) -> Iterator[str]:

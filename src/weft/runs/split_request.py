@@ -8,16 +8,13 @@ from weft import plan
 from weft.agents.prompt import write_fenced
 from weft.formats import listed
 from weft.paths import intersects
-from weft.plan.plan_answer import find_plan
 from weft.plan.plan_records import Compiled, EdgeReason, PlanTask, Problem
 from weft.plan.problems import TOP, Problems, shorten, sort_by_place
 from weft.plan.split_writer import NewPart
 from weft.project.project import Project
-from weft.runs import plan_check
-from weft.runs.plan_check import PlanSource, setting_of
 from weft.runs.plan_request import LastPlan, write_request
 from weft.runs.plan_splitting import SplitTask
-from weft.runs.planner import JudgedPlan, list_findings, submit_round
+from weft.runs.planner import JudgedPlan, compile_answer, list_findings, submit_round
 from weft.runs.repository_map import write_map
 from weft.splitting import MOST_PARTS, Part, PartRole, judge_parts
 
@@ -51,12 +48,10 @@ def _describe(split: SplitTask) -> str:
 
 def judge_split(project: Project, split: SplitTask, answer: str, name: str) -> JudgedPlan:
     """Compile the parts in an answer; the problems say why they are no split that pays."""
-    text = find_plan(answer)
-    if text is None:
+    compiled = compile_answer(project, answer, name)
+    if compiled is None:
         return JudgedPlan(plan=None)
-    with project.open_store() as store:
-        source = PlanSource(name=name, data=text.encode())
-        checked = plan_check.check(source, setting_of(project, store))
+    text, checked = compiled
     findings = [
         problem for problem in list_findings(project, checked) if problem.code not in _OF_PLANS_ONLY
     ]
