@@ -15,7 +15,9 @@ from weft.teams.team_text import describe_team
 DEFAULT_SECONDS: Final = 300.0
 """The assumed duration of a task without any estimate."""
 
-_HIDDEN: Final = frozenset({"column", "last_line", "details", "criteria", "named", "klass"})
+_HIDDEN: Final = frozenset(
+    {"column", "last_line", "details", "criteria", "named", "klass", "parallel"}
+)
 _WHERE_ANY: Final = ("new", "predicted")  # fields that most tasks do not have
 _MOST_WRITTEN_OUT: Final = 200_000
 
