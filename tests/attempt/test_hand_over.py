@@ -13,10 +13,12 @@ from attempt.attempt_project import AttemptProject
 from databases import look
 from repositories import git
 from wait_until import wait_until
+from weft.errors import Refused
 from weft.model import State, TaskRequest
+from weft.runs.attention import read_attention
+from weft.runs.control import answer
 from weft.store.hops import list_hops
 from weft.store.leases import list_open
-from weft.store.messages import retry_with_note
 from weft.store.tasks import cancel, retry
 
 
@@ -189,12 +191,17 @@ def test_an_agent_asks_and_goes_on_with_the_answer(either: AttemptProject) -> No
     either.serve()
     asked = either.task(task)
     assert (asked.state, asked.reason) == (State.BLOCKED, "Which port? (8080 or 9090)")
+    [need] = read_attention(either.store, now=time.time()).all
+    assert str(need).startswith(f"task {task} asks you: Which port?")
+    assert need.do == (f'weft answer {task} "…"',)
     assert list_open(either.store) == []
-    retry_with_note(either.store, task, "8080", now=time.time())
+    answer(either.store, str(task), "1", now=time.time())
     either.serve()
     assert either.state(task) is State.DONE
     assert either.content(task, "a") == "half\nrest\n"
     assert "8080" in (either.directory(task, 2) / "stdin").read_text()
+    with pytest.raises(Refused, match="asked no question"):
+        answer(either.store, str(task), "1", now=time.time())
 
 
 def sleeper(project: AttemptProject, until: str) -> None:

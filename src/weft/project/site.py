@@ -169,13 +169,20 @@ def read_agent_file(root: Path, name: str) -> str:
 
 def read_chain(root: Path, name: str) -> dict[str, str]:
     """Read the files of an agent and of all agents that a chain of its hand-overs reaches."""
-    files: dict[str, str] = {}
-    names = [name]
-    while names:
-        name = names.pop()
-        if name not in files:
-            files[name] = read_agent_file(root, name)
-            names += parse_agent(files[name], name).hands_to
+    files = {name: read_agent_file(root, name)}
+    givers = [name]
+    while givers:
+        giver = givers.pop()
+        for next_name in parse_agent(files[giver], giver).hands_to:
+            if next_name in files:
+                continue
+            if next_name not in agent_names(root):
+                raise InputError(
+                    f"{AGENTS}/{giver}.md hands over to {next_name!r}, which has no agent file; "
+                    "write one, or remove the name from `hands_to`."
+                )
+            files[next_name] = read_agent_file(root, next_name)
+            givers.append(next_name)
     return files
 
 

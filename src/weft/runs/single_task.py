@@ -22,6 +22,7 @@ from weft.project.agent_list import explain_stopped, get_agent
 from weft.project.agent_programs import explain_missing, find_program
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
+from weft.project.site import read_chain
 from weft.runs.file_prediction import open_predictor, predict_text
 from weft.store import Store
 from weft.store.limit_table import list_stopped, require_agreement
@@ -56,6 +57,7 @@ def check(
     about = get_agent(project, agent)
     claims = () if about.stage == LEAD and not files else _claims(files)
     require_program(project, about)
+    read_chain(project.root, about.name)  # it refuses a hand-over to an agent without a file
     return SingleTask(
         text=text,
         files=claims,
