@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -41,7 +42,10 @@ print('the end')
 """
 HOSTILE = runs("python3", "-c", PRINTS, EVIL)
 LONG = runs("python3", "-c", "for n in range(100_000): print('line', n)")
-VIEWS = ("needs", "now", "landing", "files", "limits", "spend")
+VIEWS = (
+    *("needs", "now", "timeline", "graph", "landing", "files", "limits", "spend", "plan", "report"),
+    *("diff/1", "task/1", "task/1/attempts", "task/1/prompt"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +82,7 @@ def test_a_run_is_followed_to_its_end_and_a_question_answered(stage: PageStage) 
     row = row_of(page, "Decide the colour")
     expect(row).to_contain_text("1 task waits behind it")
     expect(page).to_have_title("(1) Needs you · weft")
+    expect(page.locator("#icon")).to_have_attribute("href", re.compile("^data:image/svg"))
     row.get_by_role("button", name="Approve").click()
     expect(row).to_have_count(0)
     expect(page).to_have_title("Needs you · weft")
@@ -210,7 +215,7 @@ def test_on_a_phone_nothing_scrolls_sideways(stage: PageStage) -> None:
     task = stage.ask("A question with a long text " + "word" * 40)
     page = stage.open()
     page.set_viewport_size({"width": 390, "height": 844})
-    for view in (*VIEWS, "task/1", "task/1/attempts", "task/1/prompt"):
+    for view in VIEWS:
         stage.go(page, view)
         expect(page.locator("h1")).to_be_visible()
         wide = page.evaluate(

@@ -67,8 +67,9 @@ def _schedule(checked: CheckedPlan) -> Iterator[str]:
 def _tasks(checked: CheckedPlan) -> Iterator[str]:
     reasons = plan_tree.list_reasons(checked.compiled)
     yield '<h2>Tasks, and why they wait</h2><div class="card scroll"><table>'
+    yield '<caption class="unseen">Tasks by phase</caption>'
     for heading, tasks in plan_tree.list_phases(checked.compiled):
-        yield f'<tr><th colspan="4">{escaped(heading)}</th></tr>'
+        yield f'<tr><th scope="colgroup" colspan="4">{escaped(heading)}</th></tr>'
         for task in tasks:
             seconds = checked.seconds.get(task.id, 0.0)
             length = duration(seconds) if seconds else ""

@@ -52,8 +52,9 @@ def _result(report: RunReport) -> Iterator[str]:
         yield '<p class="dim">Nothing has landed.</p>'
         return
     titles = {task.name: task.title for task in report.tasks}
-    yield '<div class="card scroll"><table><thead><tr><th>commit</th><th>task</th><th></th>'
-    yield "<th>changes</th></tr></thead><tbody>"
+    yield '<div class="card scroll"><table><caption class="unseen">Landed commits</caption><thead>'
+    yield '<tr><th scope="col">commit</th><th scope="col">task</th><th scope="col">title</th>'
+    yield '<th scope="col">changes</th></tr></thead><tbody>'
     for landing in report.landings:
         for commit, task in zip_longest(landing.commits, landing.tasks, fillvalue=""):
             diff = f"<code>weft diff {escaped(task)}</code>" if task else ""

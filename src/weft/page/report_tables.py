@@ -31,6 +31,7 @@ def gate(report: RunReport) -> Iterator[str]:
         row = _row(landing.at, "", "landed", "landed", landing.tasks, commits, "")
         rows.append((landing.at, row))
     yield from _table(
+        "Checks",
         (("at", "r"), ("took", "r"), ("verdict", ""), ("tasks", ""), ("", "")),
         (row for _, row in sorted(rows, key=itemgetter(0))),
     )
@@ -63,6 +64,7 @@ def agents(report: RunReport) -> Iterator[str]:
         return
     yield "<h2>Who worked</h2>"
     yield from _table(
+        "Agents",
         (
             *(("agent", ""), ("stage", ""), ("attempts", "r"), ("failed", "r")),
             *(("time", "r"), ("tokens", "r"), ("dollars", "r")),
@@ -84,6 +86,7 @@ def attempts(report: RunReport) -> Iterator[str]:
     titles = {task.name: task.title for task in report.tasks}
     commits = {task.name: task.commit for task in report.tasks}
     yield from _table(
+        "Attempts",
         (
             *(("task", ""), ("", ""), ("agent", ""), ("stage", ""), ("start", "r")),
             *(("took", "r"), ("outcome", ""), ("tokens", "r"), ("dollars", "r"), ("commit", "")),
@@ -125,9 +128,10 @@ def _unfolding(first: str, text: str) -> str:
     return f"<details><summary>{escaped(first[:_LONGEST])}</summary><pre>{lines}</pre></details>"
 
 
-def _table(header: Iterable[tuple[str, str]], rows: Iterable[str]) -> Iterator[str]:
-    yield '<div class="card scroll"><table><thead><tr>'
-    yield "".join(f'<th class="{kind}">{name}</th>' for name, kind in header)
+def _table(caption: str, header: Iterable[tuple[str, str]], rows: Iterable[str]) -> Iterator[str]:
+    """Make a table; a screen reader reads the caption aloud."""
+    yield f'<div class="card scroll"><table><caption class="unseen">{caption}</caption><thead><tr>'
+    yield "".join(f'<th scope="col" class="{kind}">{name}</th>' for name, kind in header)
     yield "</tr></thead><tbody>"
     yield from rows
     yield "</tbody></table></div>"
