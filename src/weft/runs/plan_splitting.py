@@ -31,7 +31,7 @@ from weft.splitting import (
     order_parts,
 )
 
-_MOST_TASKS: Final = 200
+_MOST_TASKS: Final = 100
 _MOST_FILES: Final = 200
 
 
