@@ -118,15 +118,15 @@ def test_a_paused_sleeper_goes_on_when_it_is_resumed(store: Store) -> None:
     assert get_task(store, grant.task).state is State.READY
 
 
-def add_sleeper(store: Store, run: str) -> Grant:
+def add_sleeper(store: Store, run: str, now: float = 4) -> Grant:
     task = NewTask(name="sleeper", agent="a", files=("own",), demand={"worker:@": 1})
     numbers = store.write(
-        lambda tx: add_tasks(tx, [task], run=run, repo="/r", tenant="default", now=4)
+        lambda tx: add_tasks(tx, [task], run=run, repo="/r", tenant="default", now=now)
     )
     [number] = numbers.values()
-    pause(store, number, now=4)
-    resume(store, number, now=4)
-    [grant] = admit_task(store, "w", number, now=4)
+    pause(store, number, now=now)
+    resume(store, number, now=now)
+    [grant] = admit_task(store, "w", number, now=now)
     return grant
 
 
@@ -145,7 +145,7 @@ def test_a_landing_wakes_a_task_that_sleeps_until_trunk_moves(store: Store) -> N
 def test_a_task_does_not_sleep_for_a_landing_that_came_while_it_worked(store: Store) -> None:
     fence, entries = open_run(store, "r", "a")
     sequence = intend_landing(store, fence, "r", entries["a"])
-    grant = add_sleeper(store, "r")
-    complete(store, fence, "r", sequence, now=6)
+    grant = add_sleeper(store, "r", now=7)  # after the intent, before trunk has moved
+    complete(store, fence, "r", sequence, now=8)
     moved = WakingEvent(kind="trunk_moved", subject="r")
     assert sleep(store, grant, moved) is State.READY

@@ -26,8 +26,9 @@ from weft.runs.recorded_runs import record
     help="Where the recordings go.",
 )
 @json_option
+@click.pass_obj
 @pass_project
-def command(project: Project, name: str, directory: Path, as_json: bool) -> None:
+def command(project: Project, here: Path, name: str, directory: Path, as_json: bool) -> None:
     """Record the attempts of a task or run as files.
 
     Each file has the command line, the prompt, the output with its times, the calls of weft's
@@ -35,7 +36,7 @@ def command(project: Project, name: str, directory: Path, as_json: bool) -> None
     `runs: recorded` and `from: DIRECTORY` plays them; `weft replay RUN` plays a whole run.
     """
     with project.open_store() as store:
-        done = record(project, store, name, directory.resolve())
+        done = record(project, store, name, (here / directory).resolve())
     if as_json:
         print_json(asdict(done))
         return

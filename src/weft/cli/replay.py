@@ -23,13 +23,16 @@ from weft.words import progress_text
     "--from",
     "directory",
     metavar="DIRECTORY",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    type=click.Path(path_type=Path, file_okay=False),
     help="Recordings to play instead of those made now.",
 )
 @click.option("--fast", is_flag=True, help="Print the recorded lines without their pauses.")
 @json_option
+@click.pass_obj
 @pass_project
-def command(project: Project, name: str, directory: Path | None, fast: bool, as_json: bool) -> int:
+def command(
+    project: Project, here: Path, name: str, directory: Path | None, fast: bool, as_json: bool
+) -> int:
     """Run a run again, with recordings instead of agents.
 
     The new run starts from the same base and has the same tasks. Leases, claims, checks and
@@ -39,7 +42,7 @@ def command(project: Project, name: str, directory: Path | None, fast: bool, as_
     with project.open_store() as store:
         before = last_event(store)
         began = time.monotonic()
-        place = None if directory is None else directory.resolve()
+        place = None if directory is None else (here / directory).resolve()
         made = replay(project, store, name, directory=place, fast=fast)
         if not as_json:
             say(f"run {made.run} plays {made.original} from {made.recordings}")
