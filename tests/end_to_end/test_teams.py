@@ -149,6 +149,9 @@ def test_weft_do_lets_a_team_do_a_single_task(project: RunProject) -> None:
     done = project.weft("do", "Write it", "--files", "src/it", "--team", "long, short", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert landed(project, "src/it") == "short"
+    report = json.loads(project.weft("report", "--json").stdout)
+    chosen = [(choice["task"], choice["step"], choice["left"]) for choice in report["choices"]]
+    assert chosen[-2:] == [("do", "smaller diff", [2]), ("do", "chosen", [2])]
     losers = project.rows(
         "SELECT a.candidate FROM attempts a JOIN tasks t ON t.id = a.task"
         " WHERE t.state = 'cancelled'"

@@ -8,7 +8,7 @@ from typing import Final
 
 from weft.charts.svg_parts import escaped
 from weft.formats import dollars, duration, whole_line
-from weft.page.report_words import describe_fate, find_kind
+from weft.page.report_words import describe_choice, describe_fate, find_kind
 from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport
 
 _LONGEST: Final = 400  # characters of a reason in a line
@@ -26,6 +26,9 @@ def gate(report: RunReport) -> Iterator[str]:
         text += f" with {', '.join(rejection.with_tasks)}" if rejection.with_tasks else ""
         row = _row(rejection.at, "", "sent back", "back", rejection.tasks, text, rejection.reason)
         rows.append((rejection.at, row))
+    for choice in report.choices:
+        row = _row(choice.at, "", "team", "passed", [choice.task], describe_choice(choice), "")
+        rows.append((choice.at, row))
     for landing in report.landings:
         commits = ", ".join(commit[:9] for commit in landing.commits)
         row = _row(landing.at, "", "landed", "landed", landing.tasks, commits, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft.model import ASKED, HANDED_OVER, PROPOSAL, SLEPT
+from weft.runs.report.report_records import ChoiceReport
 
 PRESSURE: Final = frozenset({"rate_limit", "overload", "capacity"})
 _FAILURES: Final = frozenset(
@@ -46,6 +47,15 @@ def find_sign(fate: str) -> str:
     if fate in PRESSURE:
         return "…"
     return "✗" if fate in _FAILURES else _KINDS.get(fate, ("", "–"))[1]
+
+
+def describe_choice(choice: ChoiceReport) -> str:
+    """Return a step of a team's choice as a clause: `gate check: 2 left (1 fails …)`."""
+    left = ", ".join(map(str, choice.left)) or "none"
+    if choice.step == "chosen":
+        return f"entrant {left} was chosen"
+    out = "; ".join(f"{number} {reason}" for number, reason in choice.out.items())
+    return f"{choice.step}: {left} left{f' ({out})' if out else ''}"
 
 
 def describe_fate(fate: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.formats import count, dollars, duration, listed, whole_line
+from weft.page.report_words import describe_choice
 from weft.runs.report.report_records import RunReport
 
 
@@ -29,4 +30,6 @@ def lines(report: RunReport) -> Iterator[str]:
     for rejection in report.rejections:
         reason = whole_line(rejection.reason)
         yield f"↩ {', '.join(rejection.tasks)} at {duration(rejection.at)}: {reason}"
+    for choice in report.choices:
+        yield f"★ {choice.task} at {duration(choice.at)}: {describe_choice(choice)}"
     yield "`weft report --html OUT` draws all of it"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from weft.model import STEPS
@@ -85,6 +87,16 @@ class LandingReport(Struct, frozen=True, kw_only=True):
     commits: tuple[str, ...]
 
 
+class ChoiceReport(Struct, frozen=True, kw_only=True):
+    """A step of a team's choice; the last names the winner."""
+
+    at: float
+    task: str
+    step: str
+    left: tuple[int, ...]  # entrants
+    out: Mapping[str, str]  # reasons of the entrants that this step took out
+
+
 class RunReport(Struct, frozen=True, kw_only=True):
     run: str
     plan: str
@@ -103,3 +115,4 @@ class RunReport(Struct, frozen=True, kw_only=True):
     rejections: tuple[RejectionReport, ...]
     landings: tuple[LandingReport, ...]
     capacity: tuple[LimitUse, ...]
+    choices: tuple[ChoiceReport, ...] = ()  # of teams

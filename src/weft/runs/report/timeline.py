@@ -13,6 +13,7 @@ from weft.runs.report import limit_use
 from weft.runs.report.report_records import (
     AttemptReport,
     CheckReport,
+    ChoiceReport,
     LandingReport,
     RejectionReport,
     RunReport,
@@ -76,6 +77,7 @@ class _Past:
             ),
             checks=self._checks(),
             rejections=self._rejections(),
+            choices=self._choices(),
             landings=landings,
             capacity=uses,
         )
@@ -171,6 +173,29 @@ class _Past:
             )
             for event in self._events("entry_rejected")
         )
+
+    def _choices(self) -> tuple[ChoiceReport, ...]:
+        steps = [
+            ChoiceReport(
+                at=self._since(event.at),
+                task=self._names[event.task or 0],
+                step=event.data["step"],
+                left=tuple(event.data["left"]),
+                out=event.data["out"],
+            )
+            for event in self._events("team_step")
+        ]
+        chosen = [
+            ChoiceReport(
+                at=self._since(event.at),
+                task=self._names[event.task or 0],
+                step="chosen",
+                left=(event.data["entrant"],),
+                out={},
+            )
+            for event in self._events("team_decided")
+        ]
+        return tuple(sorted([*steps, *chosen], key=lambda choice: choice.at))
 
     def _landings(self) -> tuple[LandingReport, ...]:
         commits = {landing.new: landing.commits for landing in self._past.gate.landings}
