@@ -263,6 +263,16 @@ def test_the_stories_of_a_json_plan_get_their_files_and_their_order(
     assert annotate_json(again.plan, proposed.data).data == proposed.data
 
 
+def test_stories_that_need_each_other_stay_sequential() -> None:
+    data = b'[{"id": "A", "title": "Write src/a.ts"}, {"id": "B", "title": "src/b.ts after A"}]'
+    [phase] = annotate_json(plan.read("prd.json", data).plan, data).phases
+    assert not phase.parallel
+    assert phase.reason.endswith("They need each other.")
+    data = data.replace(b"after A", b"after a while")
+    [phase] = annotate_json(plan.read("prd.json", data).plan, data).phases
+    assert phase.parallel
+
+
 def test_a_json_plan_whose_work_names_files_is_left_alone() -> None:
     data = b'[{"id": "S-1", "title": "Write src/a.ts", "files": ["x"]}]'
     assert annotate_json(plan.read("prd.json", data).plan, data).left_alone

@@ -115,9 +115,7 @@ def _read_orders(tasks: Sequence[PlanTask]) -> dict[str, StatedOrder]:
         if task.manual:
             orders[task.id] = StatedOrder()
             continue
-        stated = find_stated_order(
-            spoken_text(task), lambda word: by_name.get(word.upper()), earlier
-        )
+        stated = find_stated_order(spoken_text(task), by_name, earlier)
         spoken = mentions.find_tasks(spoken_text(task))
         needs = {id: None for id in stated.needs if id != task.id}
         # A task that speaks of an earlier task may build on it.

@@ -19,7 +19,6 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.formats import count
 from weft.model import HUMAN, State
 from weft.plan import mentions, source, task_line
 from weft.plan.lost_boxes import has_box
@@ -333,6 +332,8 @@ def _report_no_files(tasks: Sequence[PlanTask], problems: Problems) -> None:
         problems.warn(
             (unknown[0].line, 1),
             NO_FILES,
-            f"{count(len(unknown), 'task')} do not say which files they change; each runs alone.",
+            "1 task does not say which files it changes; it runs alone."
+            if len(unknown) == 1
+            else f"{len(unknown)} tasks do not say which files they change; each runs alone.",
             "The tasks run one after the other in any case, except those marked [P].",
         )

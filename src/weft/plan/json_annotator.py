@@ -12,15 +12,17 @@ from typing import Final
 
 from weft.plan import prd, task_master
 from weft.plan.annotator import Advice, PhaseAdvice, TaskAdvice, describe_task, spoken_text
+from weft.plan.compiler import compile
 from weft.plan.json_document import Node
 from weft.plan.json_edits import Change, edit_objects, find_spelling
 from weft.plan.json_fields import Fields
 from weft.plan.mentions import Repository
-from weft.plan.plan_records import ItemKind, Plan, PlanTask, Source
+from weft.plan.plan_records import ItemKind, Plan, PlanTask, ReaderOptions, Source
 from weft.plan.stated_order import find_stated_order
 
 _METADATA: Final = "\0metadata"  # no id ends so
 _OBJECTS: Final = {Source.PRD: prd.find_objects, Source.TASK_MASTER: task_master.find_objects}
+_READERS: Final = {Source.PRD: prd.read, Source.TASK_MASTER: task_master.read}
 FORMATS: Final = frozenset(_OBJECTS)
 
 
@@ -44,22 +46,26 @@ def annotate_json(plan: Plan, data: bytes, repository: Iterable[str] | None = No
             yield from _list_changes(plan.source, own, members, is_metadata=id.endswith(_METADATA))
 
     changed, _ = edit_objects(plan.name, data, partial(_find_objects, plan.source), list_changes)
+    now = _READERS[plan.source](plan.name, changed, ReaderOptions()).plan
+    parallel = bool(proposed) and compile(now).width > 1
     reason = f"{len(proposed)} of {len(without)} without files name them in their text."
-    phase = PhaseAdvice(label="", parallel=bool(proposed), reason=reason, tasks=tuple(advice))
+    if proposed and not parallel:
+        reason += " They need each other."
+    phase = PhaseAdvice(label="", parallel=parallel, reason=reason, tasks=tuple(advice))
     return Advice(phases=(phase,), data=changed, left_alone=False)
 
 
 def _advise(task: PlanTask, plan: Plan, repository: Repository) -> TaskAdvice:
     ids = [each.id for each in plan.tasks]
-    by_name = {id.upper(): id for id in ids}
+    by_name = {id: id for id in ids}
     siblings = {
-        id.removeprefix(f"{task.parent}.").upper(): id
+        id.removeprefix(f"{task.parent}."): id
         for id in ids
         if task.parent is not None and id.startswith(f"{task.parent}.")
     }
     names: Mapping[str, str] = {**by_name, **siblings}
     place = ids.index(task.id)
-    stated = find_stated_order(spoken_text(task), lambda word: names.get(word.upper()), ids[:place])
+    stated = find_stated_order(spoken_text(task), names, ids[:place])
     own = describe_task(task, repository)
     if stated.unclear:
         return TaskAdvice(id=task.id, files=(), depends=(), reads=own.reads)

@@ -56,7 +56,7 @@ def command(
     reading = plan_check.read_source(source)
     if reading.plan.source in _REFUSED:
         raise InputError(
-            f"{file} is a {reading.plan.source} plan: {_REFUSED[reading.plan.source]}."
+            f"{file} is a plan of {reading.plan.source}: {_REFUSED[reading.plan.source]}."
         )
     if plan_text.print_errors(reading):
         return 2
