@@ -161,5 +161,7 @@ def test_weft_do_lets_a_team_do_a_single_task(project: RunProject) -> None:
         assert "refs/weft/" in refs  # kept, although it lost
     assert len(losers) == 1
     project.plan.write_text(plan("priority: high"))  # the team of its agent's file
+    poor = project.weft("run", "plan.md", "--budget", "5")
+    assert "The team of task a reserves $6.00, and the run has $5.00" in poor.stderr
     project.weft("run", "plan.md")
     assert {"a", "a/1", "a/2"} <= project.states().keys()
