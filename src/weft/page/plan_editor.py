@@ -73,7 +73,7 @@ def _options() -> Html:
 
 
 def render_checked(checked: CheckedPlan, typical_cost: int | None) -> Html:
-    """Show what weft makes of a plan: problems with their lines first."""
+    """Show a compiled plan: problems with their lines first."""
     if not checked.compiled.plan.tasks and not checked.problems:
         return tag("p", "The plan has no task yet: write - [ ] before each.", class_="dim")
     return joined(

@@ -118,7 +118,7 @@ def _check(project: Project, store: Store, text: str) -> CheckedPlan:
 
 @router.post("/plan/check")
 async def check(request: Request, body: PlanText) -> Response:
-    """What weft makes of a plan; nothing is kept."""
+    """Compile a plan; nothing is kept."""
     parts = parts_of(request)
     await identify(request, READ)
 
