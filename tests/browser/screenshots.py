@@ -43,7 +43,16 @@ PLAN: Final = """# Opening of the shop
   <!-- files: sign.txt -->
   script: write sign.txt open
 """
+REVIEWED: Final = r"""# Sign
+
+- [ ] Task 1: Write the sign of the shop
+  <!-- files: shop.txt -->
+  script: use 700 90 0.008
+  script: write shop.txt Tea and coffee\nOpen from nine
+"""
 SHOWN: Final = (
+    "review/8",
+    "review/8?path=shop.txt&side=new&line=2",
     "needs",
     "now",
     "timeline",
@@ -70,13 +79,15 @@ SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 
 def fill(stage: PageStage) -> None:
     """Bring about decisions, work under way and landed work."""
-    stage.run(PLAN)
+    run = stage.run(PLAN)
     page = stage.open()
     stage.ask("Which colour has the door?")
     expect(page.locator("[data-row]")).to_have_count(2)
+    stage.run(REVIEWED, review=True)
+    expect(page.locator("[data-row]")).to_have_count(3)
     stage.go(page, "task/4")
     expect(page.locator("#log")).to_contain_text("Bash")
-    stage.go(page, "landing")
+    stage.go(page, f"landing?run={run}")
     expect(page.get_by_text("tested = landed")).to_have_count(1)
     page.close()
 
@@ -90,7 +101,7 @@ def shoot(stage: PageStage, directory: Path) -> None:
             for view in SHOWN:
                 stage.go(page, view)
                 expect(page.locator("h1")).to_be_visible()
-                name = view.replace("/", "-")
+                name = view.partition("&")[0].replace("/", "-").replace("?", "-")
                 page.screenshot(path=directory / f"{name}-{width}-{scheme}.png")
 
 
