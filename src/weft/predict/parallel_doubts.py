@@ -58,10 +58,10 @@ def _list_doubts(
     for file, places in owners.items():
         for together in () if history.is_hub(file) else history.list_together(file):
             is_close = together.count >= _MOSTLY * together.of and not history.is_hub(together.path)
-            for other in owners.get(together.path, ()) if is_close else ():
+            for neighbour in owners.get(together.path, ()) if is_close else ():
                 for place in places:
-                    if place != other:
-                        first, second = sorted((place, other))
+                    if place != neighbour:
+                        first, second = sorted((place, neighbour))
                         yield group[first], group[second], file, together
 
 
