@@ -19,7 +19,9 @@ from weft.runs.team_comparison import compare_team
 @json_option
 @pass_project
 def command(project: Project, name: str, as_json: bool) -> None:
-    """Compare the candidates of a task's team: checks, cost, diffs side by side.
+    """Compare the candidates of a task's team.
+
+    Shows their checks, cost and diffs side by side.
 
     `weft choose TASK NUMBER` lets one of them land.
     """

@@ -52,7 +52,7 @@ def command(
     plan_format: Source | None,
     as_json: bool,
 ) -> int | None:
-    """Predict the files that a task, or each task of a plan, will change.
+    """Predict the files that tasks will change.
 
     PLAN is a file with tasks; other text is a task. The prediction reads the text and the history
     of the repository and needs no model. A file with * would be claimed; files that tasks "may
