@@ -113,7 +113,7 @@ def _submit(
     for task, need in list_run_edges(store, original.id):
         if task in needs and need in names:
             needs[task].append(names[need])
-    files = {each.task: each.files for each in reversed(recordings) if each.files}
+    files = {each.task: each.files for each in reversed(recordings)}  # of the first attempts
     made = [_copy(task, run, names, needs[task.id], files.get(task.name)) for task in tasks]
     limits = {
         resource.rpartition("/")[2]: amount
