@@ -32,6 +32,7 @@ MOST_COMMITS: Final = 50_000
 _MAGIC: Final = b"weft history 1\n"
 _FRAME: Final = struct.Struct("=QI")  # length and checksum
 _MOST_ADDED: Final = 2_000  # commits after the first frame; then the file is written anew
+_MANY: Final = 10_000  # commits that take some seconds to read
 _LONGEST_MESSAGE: Final = 4_000
 
 
@@ -109,7 +110,10 @@ def _contains(root: Path, tip: str, earlier: str) -> bool:
 
 def _build(root: Path, tip: str) -> IndexedHistory:
     history = History()
-    for commit in read_past(root, list_past(root, tip, most=MOST_COMMITS)):
+    ids = list_past(root, tip, most=MOST_COMMITS)
+    if len(ids) > _MANY:
+        log.warning("reading %s commits, once, to predict files from them", f"{len(ids):,}")
+    for commit in read_past(root, ids):
         history.add(*_kept(commit))
     return IndexedHistory(history=history, tip=tip)
 
