@@ -185,6 +185,26 @@ def test_writing_a_mark_changes_no_other_byte(
     assert (marked.data.decode(), marked.gone) == (after, ())
 
 
+@pytest.mark.parametrize(
+    ("kind", "task", "state", "line"),
+    [
+        (Source.KIRO, "2", State.RUNNING, "- [-] 2. Document it"),
+        (Source.KIRO, "2", State.GATING, "- [-] 2. Document it"),
+        (Source.KIRO, "1.2", State.FAILED, "  - [ ] 1.2 Write the parser"),
+        (Source.KIRO, "1.3", State.SKIPPED, "  - [ ]* 1.3 Write property tests"),
+        (Source.SPEC_KIT, "T001", State.RUNNING, "- [ ] T001 Create"),
+        (Source.OPENSPEC, "1.1", State.READY, "- [ ] 1.1 Create the table"),
+        (Source.SUPERPOWERS, "1", State.RUNNING, "- [ ] **Step 1: Write the failing test**"),
+    ],
+)
+def test_each_state_has_the_mark_that_the_format_has_for_it(
+    kind: Source, task: str, state: State, line: str
+) -> None:
+    parsed = read(EXAMPLES[kind]).plan
+    marked = write_back(EXAMPLES[kind].encode(), parsed, {task: Status(state=state)})
+    assert f"\n{line}" in marked.data.decode()
+
+
 def test_a_group_of_kiro_is_done_with_its_parts() -> None:
     parsed = read(KIRO, take=frozenset({"1.3"})).plan
     done = {id: Status(state=State.DONE) for id in ("1.2", "1.3")}

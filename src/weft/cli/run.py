@@ -164,9 +164,9 @@ def command(
 ) -> int:
     """Run a plan: one agent per task, checked work on one branch.
 
-    FILE is a plan.md, a prd.json or a beads export. The result is the branch weft/<run>, on
-    which everything that landed has passed the checks of weft.toml; your checkout is not
-    touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
+    FILE is a plan.md, or a plan in another format that docs/plans.md lists. The result is the
+    branch weft/<run>, on which everything that landed has passed the checks of weft.toml; your
+    checkout is not touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
 
     Over a server, `weft run FILE --resume` keeps the marks of FILE in step; without FILE no file
     of this machine is written.
