@@ -10,8 +10,6 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from weft.formats import json_text
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -20,6 +18,8 @@ def json_option(command: F) -> F:
 
 
 def print_json(value: object) -> None:
+    from weft.formats import json_text  # late: `weft --help` prints no JSON
+
     click.echo(json_text(value))
 
 
