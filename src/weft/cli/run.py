@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from weft import bounds
 from weft.cli.output import json_option, print_json, printable, say
-from weft.cli.page_link import get_server_url, open_page, serve_in_background
 from weft.cli.plan.plan_text import format_option, take_option
 from weft.cli.run_follower import Follow, follow
 from weft.cli.run_list import difference_lines
@@ -228,8 +227,7 @@ def command(
             shows=choose_output(no_tty, as_json),
         )
         if opens:
-            url = get_server_url(project) if project.server else serve_in_background(project, slots)
-            open_page(store, url)
+            _open_page(project, store, slots)
         return see_through(project, store, what, slots)
 
 
@@ -241,6 +239,14 @@ def _with_state_file(project: Project, ahead: Ahead, plan: Path, state_file: Pat
         return ahead
     projection = request_state_file(state_file, ahead.draft.options.format)
     return replace(ahead, draft=replace(ahead.draft, state_file=projection))
+
+
+def _open_page(project: Project, store: Store, slots: int | None) -> None:
+    # Late: most runs open no browser, and these imports bring an HTTP client.
+    from weft.cli.page_link import get_server_url, open_page, serve_in_background
+
+    url = get_server_url(project) if project.server else serve_in_background(project, slots)
+    open_page(store, url)
 
 
 def _preflight(project: Project, store: Store, draft: RunDraft, *, allow_red: bool) -> RunDraft:
