@@ -1,136 +1,27 @@
-"""Whole PostgreSQL clusters, to be killed, promoted and put behind a pooler."""
+"""PostgreSQL clusters for tests, which are skipped where it is not installed, and poolers."""
 
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
-import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager
 
-import psycopg
 import pytest
 
+from bench import postgres_cluster
+from bench.postgres_cluster import USER, Cluster, answers, own_directory, standby_of
 from wait_until import wait_until
 
-USER = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-"""The server and the pooler refuse to run as root."""
+__all__ = ["Cluster", "own_directory", "pooler_of", "running_cluster", "standby_of"]
 
 
-def find_binaries() -> Path:
-    """The programs of an installed PostgreSQL, the newest."""
-    for postgres in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True):
-        return postgres.parent
-    pytest.skip("no PostgreSQL is installed (Debian: postgresql)")
-
-
-class Cluster:
-    """A PostgreSQL with its own data and socket, reached through `directory`."""
-
-    def __init__(self, directory: Path, options: str = "") -> None:
-        self.directory = directory
-        self.binaries = find_binaries()
-        self._options = f"-k {directory} -c listen_addresses= -c fsync=off {options}".split()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://weft@/postgres?host={self.directory}"
-
-    def run(self, program: str, *arguments: object) -> None:
-        subprocess.run(
-            [self.binaries / program, *map(str, arguments)],
-            user=USER if os.geteuid() == 0 else None,
-            cwd=self.directory,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            timeout=120,
-        )
-
-    def found(self) -> None:
-        data = self.directory / "data"
-        self.run("initdb", "-D", data, "-A", "trust", "-U", "weft", "--no-sync")
-
-    def start(self) -> None:
-        with (self.directory / "log").open("a") as log:
-            self._process = subprocess.Popen(
-                [self.binaries / "postgres", "-D", self.directory / "data", *self._options],
-                user=USER if os.geteuid() == 0 else None,
-                stderr=log,
-            )
-        wait_until(lambda: answers(self.url))
-
-    def stop(self) -> None:
-        """End the server at once; its sessions are told to leave, and its next start recovers."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
-            self._process.wait()
-            self._process = None
-
-    def kill(self) -> None:
-        """Kill the server's first process with SIGKILL; the others notice and follow."""
-        assert self._process is not None
-        pid = self._process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        self._process.kill()
-        self._process.wait()
-        self._process = None
-        wait_until(lambda: not any(is_running(int(child)) for child in children))
-
-    def promote(self) -> None:
-        self.run("pg_ctl", "promote", "-w", "-D", self.directory / "data")
-
-    def copy(self, primary: Cluster) -> None:
-        """Become a standby that follows a primary."""
-        data = self.directory / "data"
-        self.run("pg_basebackup", "-D", data, "-R", "-X", "stream", "-c", "fast", "-d", primary.url)
-
-
-def is_running(pid: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    return False
-
-
-@contextmanager
-def own_directory() -> Iterator[Path]:
-    """A directory with a short name, for sockets, that belongs to the server's user."""
-    directory = Path(tempfile.mkdtemp(prefix="weft-pg-", dir="/tmp"))
-    if os.geteuid() == 0:
-        shutil.chown(directory, USER)
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-@contextmanager
-def running_cluster(options: str = "") -> Iterator[Cluster]:
+def running_cluster(options: str = "") -> AbstractContextManager[Cluster]:
     """A new PostgreSQL of the machine's own, stopped in the end."""
-    with own_directory() as directory:
-        cluster = Cluster(directory, options)
-        cluster.found()
-        cluster.start()
-        try:
-            yield cluster
-        finally:
-            cluster.stop()
-
-
-@contextmanager
-def standby_of(primary: Cluster) -> Iterator[Cluster]:
-    with own_directory() as directory:
-        standby = Cluster(directory)
-        standby.copy(primary)
-        standby.start()
-        try:
-            yield standby
-        finally:
-            standby.stop()
+    if postgres_cluster.find_binaries() is None:
+        pytest.skip("no PostgreSQL is installed (Debian: postgresql)")
+    return postgres_cluster.running_cluster(options)
 
 
 @contextmanager
@@ -159,9 +50,3 @@ def pooler_of(cluster: Cluster, database: str) -> Iterator[str]:
         finally:
             process.kill()
             process.wait()
-
-
-def answers(url: str) -> bool:
-    with suppress(psycopg.OperationalError), closing(psycopg.connect(url)):
-        return True
-    return False

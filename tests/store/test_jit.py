@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from bench.postgres_cluster import find_binaries
 from databases import fresh_database, look
-from postgres_cluster import find_binaries, running_cluster
+from postgres_cluster import running_cluster
 from store_helpers import drain, hire, put
 from weft.store import open_store
 from weft.store.limit_table import list_limits
@@ -18,10 +19,10 @@ COMPILED = "SELECT query, calls FROM public.pg_stat_statements WHERE jit_functio
 
 @pytest.fixture(scope="module")
 def jit_server() -> Iterator[str]:
-    libraries = find_binaries().parent / "lib"
+    binaries = find_binaries()
     for library in ("llvmjit", "pg_stat_statements"):
-        if not (libraries / f"{library}.so").exists():
-            pytest.skip(f"the installed PostgreSQL has no {library} (Debian: postgresql)")
+        if binaries is None or not (binaries.parent / "lib" / f"{library}.so").exists():
+            pytest.skip(f"no PostgreSQL with {library} is installed (Debian: postgresql)")
     with running_cluster("-c shared_preload_libraries=pg_stat_statements") as cluster:
         yield cluster.url
 
