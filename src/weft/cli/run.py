@@ -165,7 +165,8 @@ def command(
 
     FILE is a plan.md, or a plan in another format that docs/plans.md lists. The result is the
     branch weft/<run>, on which everything that landed has passed the checks of weft.toml; your
-    checkout is not touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
+    checkout is not touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume`
+    goes on.
 
     Over a server, `weft run FILE --resume` keeps the marks of FILE in step; without FILE no file
     of this machine is written.

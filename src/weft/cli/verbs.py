@@ -175,7 +175,11 @@ skip = _make_command_for_many(
 @click.option("--agent", metavar="NAME", help="Let this agent do the task from now on.")
 @click.option("--note", metavar="TEXT", help="A sentence for the agent of the next attempt.")
 @click.option(
-    "--file", "files", multiple=True, metavar="PATH", help="May change it too. Can be repeated."
+    "--file",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    help="Let it change this file too. Can be repeated.",
 )
 @json_option
 @pass_project
