@@ -527,13 +527,17 @@ def test_a_page_of_thousands_of_tasks_stays_small() -> None:
     Tags(text)
 
 
-def test_a_new_plan_has_no_problems_and_overwrites_nothing(weft: Weft) -> None:
+def test_a_new_plan_is_refused_until_its_tasks_are_replaced_and_overwrites_nothing(
+    weft: Weft,
+) -> None:
     done = weft("plan", "new")
     assert (done.status, done.err) == (0, "")
     assert "next: weft plan check plan.md" in done.out
     checked = weft("plan", "check", "plan.md")
-    assert "2 tasks in 1 phase, no problems" in checked.out
+    assert (checked.status, checked.out.count("[placeholder]")) == (2, 2)
     before = Path("plan.md").read_text()
+    Path("own.md").write_text(before.replace("Replace this by the", "Write the"))
+    assert "2 tasks in 1 phase, no problems" in weft("plan", "check", "own.md").out
     assert max(map(len, before.splitlines())) <= 100
     assert_one_sentence(weft("plan", "new"), "exists already", "--overwrite")
     assert Path("plan.md").read_text() == before

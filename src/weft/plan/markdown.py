@@ -30,6 +30,7 @@ from weft.plan.plan_records import (
     Reference,
     Source,
 )
+from weft.plan.plan_template import PLACEHOLDER
 from weft.plan.problems import TOP, Problems, shorten
 from weft.plan.references import Names, NeedText, PhaseName, TaskName
 from weft.plan.story_parts import join_parts
@@ -54,6 +55,7 @@ def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
     plan = _assemble(name, sections, problems)
     if text is not None:
         plan = _with_prose(plan, sections, text.lines)
+    _report_template(plan, problems)
     if not plan.tasks and not problems.failed:
         problems.error(
             TOP,
@@ -113,6 +115,17 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
         ),
         tasks=join_parts([_task(draft, names, problems) for draft in drafts], problems),
     )
+
+
+def _report_template(plan: Plan, problems: Problems) -> None:
+    for task in plan.tasks:
+        if task.text.startswith(PLACEHOLDER) and not task.settled:
+            problems.error(
+                (task.line, task.column),
+                "placeholder",
+                f"{task.id} is still the task of the template.",
+                "Write your own task in its place, or remove it.",
+            )
 
 
 def _with_prose(plan: Plan, sections: Sequence[Section], lines: Sequence[str]) -> Plan:

@@ -1,8 +1,14 @@
-"""The plan.md that `weft plan new` writes: an example with comments, and without problems."""
+"""The plan.md that `weft plan new` writes: an example with comments.
+
+Its two tasks are refused until their author has replaced them, so that no agent works on them.
+"""
 
 from __future__ import annotations
 
 from typing import Final
+
+PLACEHOLDER: Final = "Replace this by the "
+"""The beginning of the tasks of the template."""
 
 TEMPLATE: Final = """\
 # Title of the plan
