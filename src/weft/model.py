@@ -407,6 +407,8 @@ class NewWorker(Struct, frozen=True, kw_only=True):
     agents: tuple[AgentFile, ...] | None = None  # None: may run any
     repos: tuple[str, ...] | None = None  # the repositories it can work on; None: any
     host_limits: Mapping[str, int] = field(default_factory=dict)  # `ram_mb`, `port`
+    gates: bool = True  # it serves the gates of its repositories; False: home does
+    lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
 
 
 class NewMember(Struct, frozen=True, kw_only=True):
@@ -445,6 +447,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     capacity: Capacity
     status: str  # idle, busy or offline: derived, never stored
     silent_since: float | None = None  # set when the last sign of life is older than a lease
+    gates: bool = True  # it serves the gates of its repositories
+    lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
     # Of members of a swarm:
     role: str = ""
     is_lead: bool = False
@@ -518,6 +522,8 @@ class Token(Struct, frozen=True, kw_only=True):
     created: float
     expires: float | None
     revoked: float | None
+    uses: int | None = None  # how many hosts may still join with it; None: it lets none join
+    worker: str | None = None  # the host that it was given to
 
 
 class Event(Struct, frozen=True, kw_only=True):

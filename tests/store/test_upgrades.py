@@ -328,6 +328,10 @@ FROZEN = {
         "sqlite": "f9c2914bd05da8419997899c2829a549a45d777db0b0262dffa18c6ecad566f5",
         "postgres": "d2b2d3bb15b3187ae6787de75d187e088ac1a2afe2887723f699af0bf512dd19",
     },
+    12: {
+        "sqlite": "8688f7cb7f009918105d3123b67281a71a28802f26f9b0814f91b69c3013eb97",
+        "postgres": "bfbe1af27b495ad226fbec79a93a8ae16253ed7bc0c16ebfd555fa05a329ac7d",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

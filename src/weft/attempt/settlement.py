@@ -24,6 +24,7 @@ from weft.agents.classify import Ending, Failure, Stop, classify
 from weft.agents.comment_answers import read_answers, remove_answers
 from weft.agents.proposal import Proposal, split_block
 from weft.attempt import outcome, proposed_step, start, start_record, user_checkout
+from weft.attempt.home_transfer import push_candidate
 from weft.attempt.leaked_secrets import SecretFound, refuse_secrets
 from weft.attempt.outcome import AttemptWork, NextState
 from weft.attempt.output_reader import OutputReader
@@ -376,6 +377,8 @@ def _finish(
     touched = touched or SettledFiles(changed=_list_changed(ended, None if subject else commit))
     follower = ended.follower
     spent = follower.spent
+    candidate = subject[0] if subject else commit
+    push_candidate(ended.site, ended.order, ended.fence, candidate)
     _tell_surroundings(ended)
     start_record.save_use(
         ended.site.directory(ended.order.task, ended.order.attempt), follower.session
@@ -391,7 +394,7 @@ def _finish(
             result=(("" if subject else _summary(ended)) if result is None else result),
             signature=next_.signature,
             spent=_settled(ended),
-            candidate=subject[0] if subject else commit,
+            candidate=candidate,
             base=subject[1] if subject else ended.order.base,
             then=then,
             session=follower.seen.session or None,

@@ -30,6 +30,7 @@ from weft.attempt import settings_directory, start_record, user_checkout
 from weft.attempt.attempt_sandbox import confine
 from weft.attempt.base import Beginning, choose, find_hop
 from weft.attempt.briefing import brief, title
+from weft.attempt.home_transfer import fetch_for
 from weft.attempt.proposed_step import chain_budget, find_starter, spent_by
 from weft.attempt.recordings import PROMPT, apply_patch, find_played, make_tape
 from weft.attempt.start_record import Order
@@ -85,6 +86,7 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     assert task.agent is not None, "a task without an agent is done by a person"
     agent = site.read_agent(task.agent)
     site.learn_secrets(agent)
+    fetch_for(site, task)
     beginning = choose(site, task, grant)
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     marker = site.marker(grant.task, grant.attempt)

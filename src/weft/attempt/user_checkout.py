@@ -36,6 +36,8 @@ _MOST: Final = 20  # changes that are listed
 
 
 def remember(site: Site, directory: Path) -> None:
+    if site.transport is not None:
+        return  # a mirror is no checkout of a user
     try:
         attempt_files.write_record(str(directory / _FILE), asdict(site.looks.recent(site.root)))
     except (WeftError, OSError, ValueError) as error:

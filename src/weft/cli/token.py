@@ -11,12 +11,13 @@ import click
 
 from weft.cli.output import json_option, print_json, print_table, say
 from weft.cli.project_argument import pass_project, pass_store
+from weft.errors import InputError
 from weft.formats import clock
 from weft.model import EVERY_AGENT, Token
 from weft.project.project import Project
 from weft.project.site import agent_names
 from weft.store import Store
-from weft.store.tokens import create_token, list_tokens, revoke_token
+from weft.store.tokens import create_join_token, create_token, list_tokens, revoke_token
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -60,6 +61,13 @@ def command() -> None:
     "all for an admin.",
 )
 @click.option("--expires", type=Duration(), metavar="30d", help="Default: never.")
+@click.option("--join", "joins", is_flag=True, help="Let worker hosts join, and nothing else.")
+@click.option(
+    "--uses",
+    type=click.IntRange(min=1, max=1000),
+    metavar="N",
+    help="How many hosts may join with it. Default: 1.",
+)
 @json_option
 @pass_project
 def create(
@@ -69,24 +77,37 @@ def create(
     tenant: str | None,
     agents: tuple[str, ...],
     expires: float | None,
+    joins: bool,
+    uses: int | None,
     as_json: bool,
 ) -> None:
     """Make a token for NAME, and print it.
 
-    It is printed this once: the store keeps only a digest.
+    It is printed this once: the store keeps only a digest. With --join a worker host exchanges it
+    for a token of its own (`weft worker --server URL --token-file FILE`).
     """
     now = time.time()
     named = [name.strip() for part in agents for name in part.split(",")]
+    if not joins and uses is not None:
+        raise InputError("--uses counts the hosts that join: it goes with --join.")
+    if joins and (tenant is not None or named):
+        raise InputError("A token to join takes no --tenant and no --agents.")
+    until = None if expires is None else now + expires
     with project.open_store() as store:
-        token, text = create_token(
-            store,
-            name=name,
-            scopes=scopes,
-            tenant=tenant,
-            agents=named,
-            expires=None if expires is None else now + expires,
-            now=now,
-        )
+        if joins:
+            token, text = create_join_token(
+                store, name=name, uses=uses or 1, expires=until, now=now
+            )
+        else:
+            token, text = create_token(
+                store,
+                name=name,
+                scopes=scopes,
+                tenant=tenant,
+                agents=named,
+                expires=until,
+                now=now,
+            )
     if project.server is None:
         _warn_of_unknown_agents(project.root, named)
     if as_json:
@@ -153,6 +174,8 @@ def _agents(token: Token) -> str:
 def _state(token: Token, now: float) -> str:
     if token.revoked is not None:
         return f"revoked {clock(token.revoked)}"
+    if token.uses == 0:
+        return "used up"
     if token.expires is None:
         return "valid"
     return f"{'expired' if token.expires <= now else 'valid until'} {clock(token.expires)}"
@@ -168,4 +191,6 @@ def as_dict(token: Token) -> dict[str, Any]:
         "created": token.created,
         "expires": token.expires,
         "revoked": token.revoked,
+        "uses": token.uses,
+        "host": token.worker,
     }

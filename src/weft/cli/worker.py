@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -12,13 +13,17 @@ import click
 
 from weft.cli.output import json_option, say
 from weft.cli.poll_interval import ONE_TASK
+from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
+from weft.errors import InputError
 from weft.model import Event
 from weft.process.service_manager import notify_ready
 from weft.project.project import get_local_project
+from weft.project.server_address import SERVER
 from weft.runs.event_text import About, Teller, line
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
+from weft.store.leases import list_open
 from weft.store.tasks import get_task
 from weft.words import full_label
 from weft.worker.engine import Interrupted, guard
@@ -33,12 +38,40 @@ _STARTS: Final = ("task_admitted", "attempt_adopted")
     metavar="N",
     help="How many agents it runs at once. Default: MAX_CONCURRENT_TASKS, or 4.",
 )
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Work for this server, from any directory. Default: WEFT_SERVER.",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="File with a token to join the server (`weft token create --join`); needed once.",
+)
+@click.option(
+    "--exit-when-idle",
+    type=Duration(),
+    metavar="60s",
+    help="End after this time without a task. Default: never.",
+)
 @json_option
 @click.pass_obj
-def command(directory: Path, slots: int | None, as_json: bool) -> int:
+def command(
+    directory: Path,
+    slots: int | None,
+    server: str | None,
+    token_file: Path | None,
+    exit_when_idle: float | None,
+    as_json: bool,
+) -> int:
     """Run tasks from the store until interrupted.
 
     It takes those of this repository, as many at once as it has slots.
+
+    With --server it takes the tasks of a server's repository, on a host that has only weft, git
+    and the agents' programs. The host joins with a token that is good for that alone, and keeps
+    the token it gets. Agent files come from the server, variables from this host.
 
     After a crash this is what goes on: agents that still run are adopted, what they did
     meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s
@@ -47,10 +80,24 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
     With --json each attempt that starts or ends is one JSON object on a line, and so is each
     warning.
     """
+    if server is not None:
+        os.environ[SERVER] = server
+    if os.environ.get(SERVER):
+        from weft.cli.host_worker import work_for_server  # late: HTTP takes time to import
+
+        return work_for_server(
+            directory,
+            token_file,
+            slots=slots,
+            idle=exit_when_idle,
+            as_json=as_json,
+        )
+    if token_file is not None:
+        raise InputError("--token-file is for --server: a worker beside its store needs no token.")
     project = get_local_project(directory, os.environ)
     slots = slots or project.config.worker_slots
     with project.open_store() as store:
-        journal = WorkerLog(store, after=last_event(store), as_json=as_json)
+        journal = WorkerLog(store, after=last_event(store), idle=exit_when_idle, as_json=as_json)
         with suppress(Interrupted):
             serve(project, store, journal.begin, slots=slots, beside=guard)
         journal.read()
@@ -62,7 +109,12 @@ class WorkerLog:
 
     rhythm = ONE_TASK
 
-    def __init__(self, store: Store, *, after: int, as_json: bool) -> None:
+    def __init__(
+        self, store: Store, *, after: int, as_json: bool, idle: float | None = None
+    ) -> None:
+        """Begin after an event. `idle` is the time without an attempt after which all ends."""
+        self._idle = idle
+        self._busy_at = time.monotonic()
         self._teller = Teller()
         self._store = store
         self._after = after
@@ -78,7 +130,11 @@ class WorkerLog:
 
     def look(self) -> bool:
         self.read()
-        return False
+        if self._idle is None:
+            return False
+        if any(lease.worker == self._worker for lease in list_open(self._store)):
+            self._busy_at = time.monotonic()
+        return time.monotonic() - self._busy_at >= self._idle
 
     def read(self) -> None:
         while events := read_events(self._store, after=self._after):

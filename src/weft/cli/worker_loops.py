@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import anyio
@@ -66,7 +67,16 @@ def serve(
     """
     show_warnings()
     shutdown_seconds(project.environment)  # refuse a wrong value before an attempt starts
-    _run(_serve, project, store, watch, slots, take, beside, leaving, mcp)
+    site = open_site(store, project.root, project.config, project.environment, mcp=mcp)
+    _run(_serve, site, store, watch, slots, take, beside, leaving)
+
+
+def serve_elsewhere(
+    site: AbstractContextManager[Site], store: Store, watch: Callable[[str], Watch], *, slots: int
+) -> None:
+    """Be a worker on a host without the repository: agents run here, the gate stays at home."""
+    show_warnings()
+    _run(_serve, site, store, watch, slots, None, None)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> bool:
@@ -140,7 +150,8 @@ async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> b
     while await run_sync(is_served, store, repo):
         if await _look_on(store, watch, repo):
             return False
-    await _serve(project, store, lambda worker: watch, slots, None, guard)
+    site = open_site(store, project.root, project.config, project.environment)
+    await _serve(site, store, lambda worker: watch, slots, None, guard)
     return True
 
 
@@ -160,16 +171,15 @@ async def _raise_at_signal() -> None:
 
 
 async def _serve(
-    project: Project,
+    opening: AbstractContextManager[Site],
     store: Store,
     watch: Callable[[str], Watch],
     slots: int,
     take: Take | None,
     beside: Beside | None,
     leaving: Callable[[], None] | None = None,
-    mcp: str | None = None,
 ) -> None:
-    with open_site(store, project.root, project.config, project.environment, mcp=mcp) as site:
+    with opening as site:
         async with (
             serving(site, slots=slots, take=take, leaving=leaving) as scheduler,
             anyio.create_task_group() as group,

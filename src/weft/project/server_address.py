@@ -38,11 +38,11 @@ def find_server(
         return None
     from weft.store.server_client import Server  # late import: most commands need no HTTP
 
-    _refuse_unusable(url, environment)
+    check_url(url, environment)
     return Server(url=url, token=_token(url, environment, own_token))
 
 
-def _refuse_unusable(url: str, environment: Mapping[str, str]) -> None:
+def check_url(url: str, environment: Mapping[str, str]) -> None:
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  # raises if it is no number

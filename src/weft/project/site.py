@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from weft.agents.agent import RECORDED, Agent, SandboxSettings
 from weft.config import Config, RunSettings
 from weft.errors import InputError
+from weft.git.http_backend import CandidateName
 from weft.process import Breaker
 from weft.process.environment import build_environment
 from weft.process.launcher import Launcher
@@ -26,6 +27,22 @@ from weft.workspace import Terms
 
 AGENTS: Final = ".weft/agents"
 _LARGEST: Final = 1 << 20
+
+
+class Transport(Protocol):
+    """The way between a mirror on this host and the repository on its home host."""
+
+    def fetch(self, run: str | None, commits: Collection[str]) -> None:
+        """Bring over HEAD, the trunk of a run, and those of the commits that home still has."""
+        ...
+
+    def push(self, commit: str, name: CandidateName) -> None:
+        """Bring a candidate home."""
+        ...
+
+    def read_settings(self) -> RunSettings:
+        """Return the settings and agent files of the checkout at home."""
+        ...
 
 
 Combine = Callable[[str, Sequence[tuple[str, str]]], str]
@@ -44,6 +61,8 @@ class Site(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]  # the user's
     combine: Combine
     settings: RunSettings | None = None  # settings of its run; None: settings of the checkout
+    transport: Transport | None = None  # on a host without the repository; None: this is its home
+    host: str = ""  # the name under which such a host has joined
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
     changeover: Changeover = field(default_factory=Changeover)
@@ -89,9 +108,12 @@ class Site(Struct, frozen=True, kw_only=True):
     def for_run(self, run: str | None) -> Site:
         """Return this site with the settings of a run; without a run, with those of the
         checkout."""
-        if run is None:
+        if run is not None:
+            settings = get_settings(self.store, run)
+        elif self.transport is not None:
+            settings = self.transport.read_settings()
+        else:
             return self
-        settings = get_settings(self.store, run)
         self.store.hide_secrets(list_secrets(self.environment, settings.gate.env))
         return replace(self, config=self.config.with_run(settings), settings=settings)
 

@@ -13,13 +13,14 @@ from weft.store.workers import list_serving
 
 
 def is_served(store: Store, repo: str) -> bool:
-    """Tell whether a living process takes the ready tasks of a repository.
+    """Tell whether a living process takes the ready tasks of a repository and serves its gates.
 
     A killed process of this host does not count, even before the store knows of its death. A silent
     process, such as one stopped by Ctrl-Z, does not count either.
     """
     boot = get_place().boot
-    return any(_lives(worker, boot) for worker in list_serving(store, repo, now=time.time()))
+    workers = list_serving(store, repo, now=time.time())
+    return any(worker.gates and _lives(worker, boot) for worker in workers)
 
 
 def _lives(worker: Worker, boot: str) -> bool:

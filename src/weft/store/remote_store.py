@@ -63,10 +63,16 @@ class RemoteStore(Store):
         raise AttributeError("These numbers are the server's.")
 
     def call(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        body, headers = body_of(args, kwargs), _key() if verb.kind == "write" else {}
+        body, headers = self._hide(body_of(args, kwargs)), _key() if verb.kind == "write" else {}
         path = f"{VERBS}/{verb.name}"
         reply = self._client.send("POST", path, body, seconds=_SOON, headers=headers)
         return result_of(self.url, verb.name, reply, hints_of(verb.function)["return"])
+
+    def _hide(self, body: bytes) -> bytes:
+        """Remove the secrets of this host, which the server does not know, from what it is sent."""
+        if self.redactor is SHAPES_ALONE or not self.redactor.has_secret(body.decode()):
+            return body
+        return encode(self.redactor.redact_value(decode(body)))
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         raise RuntimeError("Only verbs can be sent to a server, not transactions.")
@@ -184,8 +190,6 @@ class _Bells:
         self._over = threading.Event()
 
     def listen(self, topic: Topic) -> Listener:
-        if topic != "events":
-            raise RuntimeError("Work is taken from the store itself, not over a server.")
         with self._lock:
             if self._client is None:
                 self._client = Client(self._server)
@@ -210,6 +214,7 @@ class _Bells:
             if last != seen:
                 seen = last
                 self._listeners.ring("events")
+                self._listeners.ring("work")  # every change of work is an event
             self._over.wait(_REST)
 
     def close(self) -> None:

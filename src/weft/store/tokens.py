@@ -21,6 +21,8 @@ from weft.store.database import Row, Transaction
 from weft.store.store import reads, writes
 
 SCOPES: Final = ("read", "work", "admin")
+JOIN: Final = "join"
+"""The scope of a token by which hosts join; no route needs it but the one of joining."""
 
 _TEXT: Final = re.compile(r"weft_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _NOBODY: Final = hashlib.sha256(
@@ -48,8 +50,27 @@ def create_token(
     The token may send work to `agents`. Without any, it may send to agents whose files say `open:
     yes`, or to all if it is an admin's.
     """
-    given, named = frozenset(scopes), frozenset(agents)
+    given = frozenset(scopes)
     _refuse_unusable(name, given, tenant)
+    return _add_token(
+        tx, name, given, tenant=tenant, fence=fence, agents=agents, expires=expires, now=now
+    )
+
+
+def _add_token(
+    tx: Transaction,
+    name: str,
+    given: frozenset[str],
+    *,
+    tenant: str | None = None,
+    fence: int | None = None,
+    agents: Iterable[str] = (),
+    expires: float | None,
+    uses: int | None = None,
+    worker: str | None = None,
+    now: float,
+) -> tuple[Token, str]:
+    named = frozenset(agents)
     _refuse_agents(given, named)
     if "admin" in given:
         named = frozenset({EVERY_AGENT})
@@ -67,6 +88,8 @@ def create_token(
         agents=" ".join(sorted(named)),
         created=now,
         expires=expires,
+        uses=uses,
+        worker=worker,
     )
     if fence is None:  # the token of an attempt is part of its admission
         tx.event(
@@ -81,9 +104,56 @@ def create_token(
     return get_token_row(tx, id), f"weft_{id}_{secret}"
 
 
-def _refuse_unusable(name: str, scopes: frozenset[str], tenant: str | None) -> None:
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
+_MOST_USES: Final = 1000
+_VALID: Final = 30 * 86_400.0  # seconds that the token of a host is valid; the host renews it
+_OVERLAP: Final = 300.0  # seconds that the old token stays valid: requests are under way with it
+
+
+@writes
+def create_join_token(
+    tx: Transaction, *, name: str, uses: int, expires: float | None, now: float
+) -> tuple[Token, str]:
+    """Make a token with which `uses` hosts can join; it is good for nothing else."""
+    _refuse_name(name)
+    if not 1 <= uses <= _MOST_USES:
+        raise InputError(f"A token lets 1 to {_MOST_USES} hosts join, not {uses}.")
+    return _add_token(tx, name, frozenset({JOIN}), expires=expires, uses=uses, now=now)
+
+
+@writes
+def join_host(tx: Transaction, token: str, host: str, *, now: float) -> tuple[Token, str]:
+    """Exchange a use of a join token for the token of a host, with a new worker id."""
+    if not _HOST_NAME.fullmatch(host):
+        raise InputError(f"{host[:100]!r} is no host name: letters, digits, `.`, `_` and `-`.")
+    if not tx.count("use_token", id=token):
+        raise Unauthenticated
+    worker = f"{host}-{secrets.token_hex(4)}"
+    tx.event("host_joined", now=now, worker=worker, token=token)
+    return _add_host_token(tx, worker, now)
+
+
+@writes
+def renew_host_token(tx: Transaction, token: str, *, now: float) -> tuple[Token, str]:
+    """Give a host a new token; its present token ends soon."""
+    present = get_token_row(tx, token)
+    assert present.worker is not None
+    tx.run("let_token_expire", id=token, expires=now + _OVERLAP)
+    return _add_host_token(tx, present.worker, now)
+
+
+def _add_host_token(tx: Transaction, worker: str, now: float) -> tuple[Token, str]:
+    name, scopes = f"host {worker}", frozenset({"read"})
+    return _add_token(tx, name, scopes, expires=now + _VALID, worker=worker, now=now)
+
+
+def _refuse_name(name: str) -> None:
     if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
         raise InputError(f"A token needs a name of up to {_LONGEST_NAME} printable characters.")
+
+
+def _refuse_unusable(name: str, scopes: frozenset[str], tenant: str | None) -> None:
+    _refuse_name(name)
     if not scopes or not scopes <= set(SCOPES):
         raise InputError(f"A token's scopes are some of {', '.join(SCOPES)}.")
     if tenant is not None and not (tenant and tenant.isprintable() and len(tenant) <= 100):
@@ -166,6 +236,11 @@ def refuse_revoked(tx: Transaction, id: str, *, now: float) -> None:
 def _is_valid(row: Row, now: float) -> bool:
     in_time = row["revoked"] is None and (row["expires"] is None or now < row["expires"])
     return in_time and (row["fence"] is None or row["lease_state"] in ("held", "suspect"))
+
+
+@reads
+def get_token(tx: Transaction, id: str) -> Token:
+    return get_token_row(tx, id)
 
 
 def get_token_row(tx: Transaction, id: str) -> Token:

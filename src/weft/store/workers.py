@@ -37,6 +37,7 @@ def register(
         name=worker.name or worker.id,
         agents=None if worker.agents is None else encode(_agents(worker)),
         repos=None if worker.repos is None else encode_keys(worker.repos),
+        lacks=encode(worker.lacks),
         now=now,
     )
     own = f"worker {worker.id}"
@@ -46,6 +47,8 @@ def register(
             tx, f"host:{worker.host}/{name}", amount, owner=f"host {worker.host}", now=now
         )
     for agent in worker.agents or ():
+        if not agent.source:
+            continue  # a host that has the agent files from home states no limits
         limit_table.own_limit(
             tx, f"agent:{agent.name}", agent.max_concurrency, owner=agent.source, now=now
         )
@@ -108,6 +111,8 @@ def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
         theirs = row_records.agents(row["agents"]) if file_read else {}
         for name in mine.keys() & theirs.keys():
             agent = theirs[name]
+            if not agent["source"] or not mine[name]["source"]:
+                continue
             different = agent["max"] != mine[name]["max"]
             if row["id"] != worker.id and agent["source"] != mine[name]["source"] and different:
                 raise LimitsDiffer(
@@ -227,6 +232,7 @@ def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker
     return row_records.record(
         Worker,
         row,
+        "lacks",
         left=row["departed"],
         capacity=capacity,
         status=status(used=capacity.current, offline=silent or row["departed"] is not None),

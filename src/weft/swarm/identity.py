@@ -38,6 +38,7 @@ class Identity(Struct, frozen=True):
     fence: int | None = None  # the attempt it was made for
     task: int | None = None  # the task of that attempt
     agents: frozenset[str] | None = frozenset()  # agents it sends work to; see `model.Token`
+    worker: str | None = None  # the host that it was given to
 
     @property
     def subject(self) -> str:
@@ -60,6 +61,7 @@ def from_token(token: Token) -> Identity:
         fence=token.fence,
         task=token.task,
         agents=token.agents,
+        worker=token.worker,
     )
 
 

@@ -136,3 +136,12 @@ class Heard(Struct, frozen=True, kw_only=True):
 class Page(Struct, frozen=True, kw_only=True):
     tasks: tuple[Summary, ...]
     after: int | None  # for the next page; None: the last page
+
+
+class JoinedHost(Struct, frozen=True, kw_only=True):
+    """A worker host that has joined, with its token, which is shown once."""
+
+    host: str  # its workers are called `<host>-…`
+    repository: str  # the id of the server's repository
+    expires: float  # of the token
+    secret: str

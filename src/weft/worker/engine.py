@@ -17,6 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +39,7 @@ from weft.process.launcher import Launcher
 from weft.process.process_identity import ProcessPlace, boottime, get_place
 from weft.process.process_table import Process
 from weft.project.own_repository import get_repository
-from weft.project.site import Site
+from weft.project.site import Site, Transport
 from weft.redaction import list_secrets
 from weft.store import Store
 from weft.store.admission import admit
@@ -48,7 +49,7 @@ from weft.store.runs import end_finished, list_runs
 from weft.store.team_verbs import hedge, list_slow_hedges
 from weft.store.workers import list_processes
 from weft.worker.heartbeat import Presence
-from weft.worker.reaper import Here, Silence, sweep
+from weft.worker.reaper import Here, Silence, sweep, sweep_host
 from weft.worker.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -105,6 +106,34 @@ def open_site(
         yield site
 
 
+@contextmanager
+def open_host_site(
+    store: Store,
+    mirror: Path,
+    repository: str,
+    host: str,
+    transport: Transport,
+    config: Config,
+    environment: Mapping[str, str],
+) -> Iterator[Site]:
+    """Open the site of a worker on a host that has a mirror of the repository."""
+    with Launcher(cgroup.find_parent()) as launcher:
+        yield Site(
+            store=store,
+            identity=identity(store),
+            root=mirror,
+            common=mirror,
+            repository=repository,
+            config=config,
+            launcher=launcher,
+            able=sandbox.available(),
+            environment=environment,
+            combine=lambda tip, candidates: _combine(mirror, tip, candidates),
+            transport=transport,
+            host=host,
+        )
+
+
 def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str:
     """Return the commit that a subtask starts from: trunk merged with its siblings' candidates."""
     with open_object_store(root) as objects:
@@ -134,7 +163,7 @@ async def serving(
     their time; after a second end them at once. If the block lasts longer than the attempts, it is
     cancelled and `Interrupted` is raised.
     """
-    place = get_place()
+    place = get_place() if not site.host else replace(get_place(), host=site.host)
     patience = shutdown_seconds(site.environment)
     presence = Presence(site, slots, place, kind=ONE_TASK if take else "")
     ask = take or (lambda worker: admit(site.store, worker, now=time.time()))
@@ -144,7 +173,7 @@ async def serving(
         return ask(presence.worker)
 
     scheduler = Scheduler(site, presence.worker, slots, take=take_fresh, sign=presence.sign)
-    projections = None if take else _projections(site, presence.worker)
+    projections = None if take or site.transport else _projections(site, presence.worker)
     block = anyio.CancelScope()
     with ExitStack() as receiver:
         # Before it registers, so that a registered worker always leaves in good order.
@@ -350,13 +379,21 @@ async def _wait_death(site: Site, place: ProcessPlace) -> None:
 
 
 def _sweep(site: Site, scheduler: Scheduler, silence: Silence, place: ProcessPlace) -> None:
+    here = Here(host=place.host, boot=place.boot)
+
+    def prove(lease: Lease) -> str | None:
+        # This worker settles its own attempts, even those it was late to renew.
+        return None if scheduler.holds(lease) else _prove_dead(site, lease)
+
+    if site.transport is not None:
+        sweep_host(site.store, here, prove_worker_dead, prove, now=time.time())
+        return
     sweep(
         site.store,
-        here=Here(host=place.host, boot=place.boot),
+        here=here,
         silence=silence,
         prove_worker_dead=prove_worker_dead,
-        # This worker settles its own attempts, even those it was late to renew.
-        prove_dead=lambda lease: None if scheduler.holds(lease) else _prove_dead(site, lease),
+        prove_dead=prove,
         now=time.time(),
         boottime=boottime(),
     )

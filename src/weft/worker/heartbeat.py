@@ -15,6 +15,7 @@ from weft.git import gc_lock
 from weft.model import AgentFile, NewWorker
 from weft.process import process_table
 from weft.process.process_identity import ProcessPlace
+from weft.project.host_agents import find_lacks, list_able_agents
 from weft.project.site import AGENTS, Site, agent_names, read_agent
 from weft.store.leases import list_open
 from weft.store.workers import depart, heartbeat, register
@@ -45,9 +46,22 @@ class Presence:
             agents=agent_files(self._site),
             repos=(self._site.repository,),
             host_limits=_host_limits(self._site.config),
+            gates=self._site.transport is None,
+            lacks=self._find_lacks(),
         )
-        register(self._site.store, new, now=time.time(), stated=self._site.config.stated)
+        stated = self._site.config.stated if self._site.transport is None else {}
+        register(self._site.store, new, now=time.time(), stated=stated)
         self._files = files
+
+    def _find_lacks(self) -> dict[str, str]:
+        """Find what this host lacks for agents of home, and log it."""
+        transport = self._site.transport
+        if transport is None:
+            return {}
+        lacks = find_lacks(transport.read_settings().agents, self._site)
+        for name, lack in lacks.items():
+            log.warning("agent %s on this host: %s", name, lack)
+        return lacks
 
     def reload(self) -> None:
         """State the limits anew if an agent file was edited."""
@@ -97,6 +111,9 @@ class Presence:
 
 def agent_files(site: Site) -> tuple[AgentFile, ...]:
     """Read the limits that the agent files of a repository state; leave out broken files."""
+    if site.transport is not None:
+        able = list_able_agents(site.transport.read_settings().agents, site)
+        return tuple(AgentFile(name=name, source="") for name in able)
     files = []
     for name in agent_names(site.root):
         try:

@@ -15,9 +15,9 @@ from typing import TypeVar
 from msgspec import Struct
 
 from weft.errors import find_passing_fault
-from weft.model import Lease, Worker, WorkerKind
+from weft.model import Lease, LeaseState, Worker, WorkerKind
 from weft.store import Store
-from weft.store.leases import free_proved_dead, suspect_overdue
+from weft.store.leases import free_proved_dead, list_open, suspect_overdue
 from weft.store.workers import depart, find_workers, list_workers
 
 log = logging.getLogger(__name__)
@@ -110,6 +110,25 @@ def sweep(
             log.info("lease %s of %s freed: %s", lease.fence, lease.holder, proof)
             freed.append(lease.fence)
     return Swept(freed=tuple(freed), unjudged=unjudged)
+
+
+def sweep_host(
+    store: Store, here: Here, prove_worker_dead: WorkerProof, prove_dead: Proof, *, now: float
+) -> None:
+    """Do the same for the workers of this host alone, on a host that may judge no others."""
+    unjudged: dict[str, str] = {}
+    for worker in filter(here.sees, list_workers(store, now=now)):
+        if _ask(prove_worker_dead, worker, f"worker {worker.id}", unjudged) is not None:
+            depart(store, worker.id, now=now)
+    suspects = [lease for lease in list_open(store) if lease.state is LeaseState.SUSPECT]
+    holders = find_workers(store, {lease.worker for lease in suspects if lease.worker}, now=now)
+    for lease in suspects:
+        holder = holders.get(lease.worker or "")
+        if holder is None or not here.sees(holder):
+            continue
+        proof = _ask(prove_dead, lease, f"lease {lease.fence}", unjudged)
+        if proof is not None:
+            free_proved_dead(store, lease.fence, now=now, proof=proof)
 
 
 def _ask(

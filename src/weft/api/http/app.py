@@ -17,7 +17,8 @@ from weft.api.http import openapi, problem_details
 from weft.api.http.auth import TokenCheck
 from weft.api.http.connections import ConnectionBounds, Connections
 from weft.api.http.event_stream import Stream
-from weft.api.http.guard import LOOPBACK, Bounds, Guard
+from weft.api.http.git_endpoint import GitEndpoint
+from weft.api.http.guard import GIT, LOOPBACK, Bounds, Guard
 from weft.api.http.member_expiry import forget
 from weft.api.http.page import (
     act_routes,
@@ -33,6 +34,7 @@ from weft.api.http.requests import Parts
 from weft.api.http.routes import (
     event_routes,
     health_routes,
+    host_routes,
     member_routes,
     review_routes,
     run_routes,
@@ -61,6 +63,7 @@ _ROUTERS: Final = (
     store_routes,
     event_routes,
     token_routes,
+    host_routes,
     verb_routes,
 )
 _PAGE: Final = (
@@ -117,6 +120,7 @@ def create_app(
     app.include_router(v1)
     for module in (health_routes, *_PAGE):
         app.include_router(module.router)
+    app.router.routes.append(Route(f"{GIT}{{rest:path}}", GitEndpoint(project, store)))
     for path, mounted_app in (mounted or {}).items():
         app.router.routes.append(Route(path, mounted_app))
     _answer_errors(app)

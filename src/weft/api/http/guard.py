@@ -6,14 +6,16 @@
 - Bodies that are too large, chunked or not, come too slowly, or are no JSON.
 - Heads that are too large, paths that are too long, two lengths for a body.
 
-Bodies are read here, whole: they are small, and so no slow body can keep a route waiting. Requests
+Bodies are read here, whole: they are small, and so no slow body can keep a route waiting (those of
+`/git/` are large: `git_endpoint`). Requests
 without a token (`/healthz`) pass at any load. `protocol` and `connections` bound slow heads and the
 number of connections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from base64 import b64decode
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -34,6 +36,9 @@ CALLS: Final = ("/v1/verbs/", "/v1/operations/")
 """The paths of verbs that an admin calls by name."""
 TOKEN: Final = "token"  # noqa: S105  # a name
 """The key of the shown token's id in the state of an ASGI scope."""
+
+GIT: Final = "/git/"
+"""The path of repositories, for the git of worker hosts."""
 
 _CLOSED: Final = ("/v1/", "/metrics", "/mcp", "/page/")
 _SHELL: Final = "/"  # without data: a link in a message of another site may lead to it
@@ -75,7 +80,8 @@ class Guard:
             try:
                 received = await self._let_in(scope, receive, until_answered)
             except Rejected as error:
-                return await _turn_away(send, error)
+                scheme = b'Basic realm="weft"' if scope["path"].startswith(GIT) else b"Bearer"
+                return await _turn_away(send, error, scheme)
             return await self._app(scope, received, send)
 
     async def _let_in(
@@ -84,15 +90,16 @@ class Guard:
         headers = scope["headers"]
         self._refuse_head(scope, headers)
         self._refuse_strangers(headers, is_shell=scope["path"] == _SHELL)
-        if not scope["path"].startswith(_CLOSED):
+        is_git = scope["path"].startswith(GIT)
+        if not is_git and not scope["path"].startswith(_CLOSED):
             return receive  # no route there reads a body
-        token = await self._identify(headers)
+        token = await self._identify(headers, _git_token if is_git else _bearer)
         state = scope.setdefault("state", {})
         state[TOKEN] = token
         if CONNECTION in state:
             state[CONNECTION].assign(token)
-        if scope["method"] not in _WITH_BODY:
-            return receive
+        if is_git or scope["method"] not in _WITH_BODY:
+            return receive  # `git_endpoint` reads a body in pieces, under bounds of its own
         length = self._length(scope["path"], headers)
         if length:
             with anyio.move_on_after(self._bounds.body_seconds) as waiting:
@@ -101,9 +108,9 @@ class Guard:
                 raise Rejected(503, "Too many large bodies are under way; ask again in a moment.")
         return await self._read_body(headers, receive, length)
 
-    async def _identify(self, headers: Headers) -> str:
+    async def _identify(self, headers: Headers, shown: Callable[[Headers], str]) -> str:
         try:
-            return await self._tokens.identify(_bearer(headers))
+            return await self._tokens.identify(shown(headers))
         except Unauthenticated as error:
             raise Rejected(401, str(error)) from error
         except StoreError as error:
@@ -178,11 +185,27 @@ class Guard:
 
 
 def _bearer(headers: Headers) -> str:
+    scheme, text = _authorization(headers)
+    if scheme != "bearer":
+        raise Unauthenticated
+    return text
+
+
+def _git_token(headers: Headers) -> str:
+    """Return the token that a git shows as its password."""
+    scheme, text = _authorization(headers)
+    if scheme != "basic":
+        raise Unauthenticated
+    try:
+        return b64decode(text, validate=True).decode("latin-1").partition(":")[2]
+    except ValueError as error:
+        raise Unauthenticated from error
+
+
+def _authorization(headers: Headers) -> tuple[str, str]:
     shown = [value for name, value in headers if name == b"authorization"]
     scheme, _, text = (shown[0] if len(shown) == 1 else b"").decode("latin-1").partition(" ")
-    if scheme.lower() != "bearer":
-        raise Unauthenticated
-    return text.strip()
+    return scheme.lower(), text.strip()
 
 
 def _too_large(most: int) -> Rejected:
@@ -205,7 +228,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return received
 
 
-async def _turn_away(send: Send, error: Rejected) -> None:
+async def _turn_away(send: Send, error: Rejected, scheme: bytes) -> None:
     name = name_of(Unauthenticated) if error.status_code == 401 else None
     body = problem_details.encode(error.status_code, error.detail, name)
     headers = [
@@ -216,6 +239,6 @@ async def _turn_away(send: Send, error: Rejected) -> None:
     if error.status_code in problem_details.AGAIN:
         headers.append((b"retry-after", str(problem_details.AGAIN[error.status_code]).encode()))
     if error.status_code == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        headers.append((b"www-authenticate", scheme))
     await send({"type": "http.response.start", "status": error.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": body})

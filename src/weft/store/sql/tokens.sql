@@ -2,8 +2,8 @@
 
 -- name: add_token
 -- Add a token.
-INSERT INTO tokens (id, hash, name, scopes, tenant, fence, agents, created, expires)
-VALUES (:id, :hash, :name, :scopes, :tenant, :fence, :agents, :created, :expires);
+INSERT INTO tokens (id, hash, name, scopes, tenant, fence, agents, created, expires, uses, worker)
+VALUES (:id, :hash, :name, :scopes, :tenant, :fence, :agents, :created, :expires, :uses, :worker);
 
 -- name: token
 -- Read a token, with the lease of the attempt it was made for.
@@ -26,6 +26,14 @@ ORDER BY t.created, t.id LIMIT :most;
 -- name: revoke_token
 -- Revoke a token.
 UPDATE tokens SET revoked = :now WHERE id = :id AND revoked IS NULL;
+
+-- name: use_token
+-- Count a host that joins with a token, unless the token has no uses left.
+UPDATE tokens SET uses = uses - 1 WHERE id = :id AND uses > 0;
+
+-- name: let_token_expire
+-- Let a token end soon: its host has a newer one.
+UPDATE tokens SET expires = :expires WHERE id = :id AND (expires IS NULL OR expires > :expires);
 
 -- name: hand_over_tokens
 -- Pass the tokens of an attempt to its new fence.

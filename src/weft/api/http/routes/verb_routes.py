@@ -5,7 +5,8 @@
     GET  /v1/changes?after=12&seconds=20  the last event's number, once it is not 12
     GET  /v1/verbs                        the verbs, the operations, and the tuning of the store
 
-A verb that only reads needs the scope `read`, any other verb `admin`. A token of a tenant calls
+A verb that only reads needs the scope `read`, any other verb `admin`; a worker host calls the verbs
+of its own work (`host_rights`). A token of a tenant calls
 none: verbs do not know tenants, and skip the bounds of the other routes. Verbs change with versions
 of weft, and so the OpenAPI document leaves them out.
 """
@@ -13,6 +14,7 @@ of weft, and so the OpenAPI document leaves them out.
 from __future__ import annotations
 
 import importlib
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -23,6 +25,7 @@ import anyio
 from fastapi import APIRouter, Query, Request, Response
 
 from weft import __version__, errors
+from weft.api.host_rights import require_right
 from weft.api.http import problem_details
 from weft.api.http.event_stream import EventFilter
 from weft.api.http.requests import (
@@ -36,14 +39,19 @@ from weft.api.http.requests import (
     look,
     parts_of,
 )
-from weft.errors import Forbidden, InputError, WeftError
+from weft.errors import Forbidden, InputError, Refused, WeftError
+from weft.git import find_tip
+from weft.git.http_backend import CandidateName
+from weft.project.own_repository import get_repository
+from weft.project.project import Project
 from weft.store import Store
 from weft.store.event_log import last_event
+from weft.store.leases import get_lease
 from weft.store.remote_calls import Unreadable, all_verbs, arguments_of, decode
 from weft.store.remote_store import UNKNOWN
 from weft.store.server_operations import HOSTED
 from weft.store.store import Verb
-from weft.swarm.identity import ADMIN, READ, Identity
+from weft.swarm.identity import ADMIN, READ, Identity, need
 
 router = APIRouter(include_in_schema=False)
 
@@ -58,6 +66,7 @@ MODULES: Final = (
     "weft.gate.proof",
     "weft.gate.review_view",
     "weft.project.agent_list",
+    "weft.project.home_settings",
     "weft.maintenance.agent_trial",
     "weft.maintenance.cleanup",
     "weft.runs.agent_change",
@@ -98,17 +107,20 @@ async def call_verb(request: Request, name: str) -> Response:
     verb = all_verbs().get(name)
     if verb is None:
         return await _unknown(request, name)
-    body = await request.body()
+    body, project = await request.body(), parts_of(request).project
 
     def ask(store: Store, who: Identity, now: float) -> object:
         return {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
 
     def tell(store: Store, who: Identity, now: float) -> object:
+        if who.worker is not None:
+            return {"result": _serve_host(store, who, verb, body, project, now)}
+        need(who, ADMIN)
         done = {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
         return ShownOnce(shown=done, kept={}) if _is_secret(verb) else done
 
     if verb.kind == "write":
-        return await act(request, ADMIN, tell)
+        return await act(request, READ, tell)
     return await look(request, ADMIN if _is_secret(verb) else READ, ask)
 
 
@@ -150,6 +162,32 @@ async def wait_for_changes(
                         break
         last = await in_thread(request, lambda: last_event(parts.store))
     return Response(encode({"result": last}), media_type="application/json")
+
+
+def _serve_host(
+    store: Store, who: Identity, verb: Verb, body: bytes, project: Project, now: float
+) -> Any:
+    """Carry out a verb that writes for a worker host, if it is about the host's own work."""
+
+    def carry_out(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = inspect.signature(verb.function).bind(None, *args, **kwargs).arguments
+        require_right(store, who, verb.name, given, get_repository(project.root, store))
+        if verb.name == "leases.finish" and given["outcome"].candidate is not None:
+            _require_pushed(store, project, given["fence"], given["outcome"].candidate)
+        return store.call(verb, args, kwargs)
+
+    return _carry_out(verb, carry_out, body, who, now)
+
+
+def _require_pushed(store: Store, project: Project, fence: int, candidate: str) -> None:
+    """Raise unless the candidate of an attempt was pushed before it is recorded."""
+    lease = get_lease(store, fence)
+    assert lease.task is not None
+    assert lease.attempt is not None
+    name = CandidateName(task=lease.task, attempt=lease.attempt, fence=fence)
+    tip = find_tip(project.root, name.ref)
+    if tip is None or tip.id != candidate:
+        raise Refused(f"The candidate {candidate[:12]} of task {lease.task} was not pushed.")
 
 
 def _carry_out(

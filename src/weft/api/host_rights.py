@@ -1,0 +1,83 @@
+"""The rights of a worker host: verbs for its own workers and its own fences, and no others.
+
+The token of a host names the host. Its workers are called `<host>-…`; the leases of those workers
+are its fences. A host reads what workers read; every verb that writes is refused unless it is
+listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from weft.errors import Forbidden
+from weft.model import WorkerKind
+from weft.store import Store
+from weft.store.leases import get_lease, list_open
+from weft.swarm.identity import Identity
+
+Arguments = Mapping[str, Any]
+
+_WORKERS: Final = frozenset({"workers.heartbeat", "workers.depart", "admission.admit"})
+_FENCES: Final[Mapping[str, Callable[[Arguments], Iterable[int]]]] = {
+    "leases.renew": lambda given: given["fences"],
+    "leases.report_all": lambda given: [fence for fence, _ in given["reports"]],
+    **dict.fromkeys(
+        (
+            "base_checks.doubt_set_up",
+            "leases.adopt",
+            "leases.extend",
+            "leases.finish",
+            "leases.fix_team_base",
+            "leases.free_proved_dead",
+            "leases.note_changes",
+            "leases.propose_step",
+            "leases.refuse_step",
+            "leases.release",
+            "leases.report",
+        ),
+        lambda given: [given["fence"]],
+    ),
+}
+
+
+def is_own(who: Identity, worker: str | None) -> bool:
+    """Tell whether a worker belongs to the host of this identity."""
+    return who.worker is not None and worker is not None and worker.startswith(f"{who.worker}-")
+
+
+def require_right(store: Store, who: Identity, verb: str, given: Arguments, repo: str) -> None:
+    """Raise `Forbidden` if a host may not call a verb with these arguments."""
+    if verb == "workers.register":
+        _require_registration(who, given, repo)
+    elif verb in _WORKERS:
+        _require(is_own(who, given["worker"]), "another worker")
+    elif verb in _FENCES:
+        _require_fences(store, who, _FENCES[verb](given))
+        if verb == "leases.adopt":
+            _require(is_own(who, given["worker"]), "another worker")
+    elif verb == "messages.confirm_to_task":
+        tasks = {lease.task for lease in list_open(store) if is_own(who, lease.worker)}
+        _require(given["task"] in tasks, "a task of another worker")
+    else:
+        raise Forbidden(f"The token of a worker host may not call {verb}.")
+
+
+def _require_registration(who: Identity, given: Arguments, repo: str) -> None:
+    new = given["worker"]
+    _require(is_own(who, new.id) and new.name == new.id, "another worker")
+    _require(new.host == who.worker and new.kind is WorkerKind.PROCESS, "another host")
+    _require(new.repos == (repo,), "another repository")
+    _require(not given["stated"] and not new.gates, "the home of the repository")
+    _require(set(new.host_limits) <= {"ram_mb", "port"}, "the limits of the store")
+    _require(not any(agent.source for agent in new.agents or ()), "the limits of agents")
+
+
+def _require_fences(store: Store, who: Identity, fences: Iterable[int]) -> None:
+    for fence in fences:
+        _require(is_own(who, get_lease(store, fence).worker), "a lease of another worker")
+
+
+def _require(own: bool, subject: str) -> None:
+    if not own:
+        raise Forbidden(f"The token of a worker host may not act for {subject}.")

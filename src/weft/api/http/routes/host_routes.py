@@ -1,0 +1,65 @@
+"""Worker hosts: they join with a token that is good for that alone, and renew their own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field
+
+from weft.api.http.auth import OWN
+from weft.api.http.openapi import answers
+from weft.api.http.requests import ShownOnce, act, parts_of
+from weft.errors import Forbidden
+from weft.model import Token
+from weft.project.own_repository import get_repository
+from weft.store import Store
+from weft.store.tokens import join_host, renew_host_token
+from weft.swarm.identity import Identity
+from weft.swarm.swarm_records import JoinedHost
+
+router = APIRouter(prefix="/hosts", tags=["hosts"])
+
+
+class NewHost(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+
+
+@router.post("", status_code=201, openapi_extra=answers(JoinedHost))
+async def join(request: Request, body: NewHost) -> Response:
+    """Let a host join: a use of a join token becomes a token of that host, shown once."""
+    project = parts_of(request).project
+
+    def work(store: Store, who: Identity, now: float) -> ShownOnce:
+        if "join" not in who.scopes:
+            raise Forbidden("This needs a token that lets hosts join (weft token create --join).")
+        made = join_host(store, who.token, body.name, now=now)
+        return _shown(*made, get_repository(project.root, store))
+
+    return await act(request, OWN, work, status=201)
+
+
+@router.post("/token", status_code=201, openapi_extra=answers(JoinedHost))
+async def renew(request: Request) -> Response:
+    """Give a host a new token; the token it shows ends five minutes later."""
+    project = parts_of(request).project
+
+    def work(store: Store, who: Identity, now: float) -> ShownOnce:
+        if who.worker is None:
+            raise Forbidden("Only a worker host renews its token.")
+        made = renew_host_token(store, who.token, now=now)
+        return _shown(*made, get_repository(project.root, store))
+
+    return await act(request, OWN, work, status=201)
+
+
+def _shown(token: Token, secret: str, repository: str) -> ShownOnce:
+    assert token.worker is not None
+    assert token.expires is not None
+    host = JoinedHost(
+        host=token.worker, repository=repository, expires=token.expires, secret=secret
+    )
+    return ShownOnce(shown=host, kept=replace(host, secret=""))

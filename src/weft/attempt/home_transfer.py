@@ -1,0 +1,63 @@
+"""Commits between a host with a mirror and the home of the repository.
+
+The commits that an attempt builds on are fetched before it starts. A candidate is pushed before its
+outcome is recorded, so the gate can read every candidate that the store names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.attempt.start_record import Order
+from weft.git import find_tip, is_ancestor
+from weft.git.http_backend import CandidateName
+from weft.git.refs import find_commits
+from weft.model import Task
+from weft.project.site import Site
+from weft.store.gate import find_landed
+from weft.store.runs import get_run
+from weft.store.tasks import list_attempts, list_needs, list_run
+from weft.workspace.names import trunk_ref
+
+
+def fetch_for(site: Site, task: Task) -> None:
+    """Fetch the commits that an attempt of a task may build on; at home they are all there."""
+    if site.transport is None:
+        return
+    commits = set(_list_commits(site, task))
+    missing = commits - find_commits(site.common, commits).keys()
+    if missing or task.run is None or not _has_trunk(site, task.run):
+        site.transport.fetch(task.run, missing)
+
+
+def push_candidate(site: Site, order: Order, fence: int, commit: str | None) -> None:
+    if site.transport is not None and commit is not None:
+        name = CandidateName(task=order.task, attempt=order.attempt, fence=fence)
+        site.transport.push(commit, name)
+
+
+def _list_commits(site: Site, task: Task) -> Iterator[str]:
+    """List the base of the run and the work of a task, its needs and the tasks of its story."""
+    related = [task.id, *(need.id for need, _ in list_needs(site.store, task.id))]
+    if task.request.continues is not None:
+        related.append(task.request.continues)
+    if task.run is not None:
+        base = get_run(site.store, task.run).base
+        if base:
+            yield base
+        stories = {task.id, task.story}
+        related += [kin.id for kin in list_run(site.store, task.run) if kin.story in stories]
+    if task.request.merge is not None:
+        yield from (task.request.merge.commit, task.request.merge.trunk)
+    for number in dict.fromkeys(related):
+        for attempt in list_attempts(site.store, number):
+            yield from (commit for commit in (attempt.base, attempt.candidate) if commit)
+
+
+def _has_trunk(site: Site, run: str) -> bool:
+    """Tell whether the trunk in the mirror has all that has landed."""
+    landed = find_landed(site.store, run)
+    if landed is None:
+        return True  # an attempt starts from the base of the run
+    tip = find_tip(site.root, trunk_ref(run))
+    return tip is not None and (tip.id == landed or is_ancestor(site.root, landed, tip.id))

@@ -1,0 +1,57 @@
+"""`weft worker --server`: a worker on a host that has no copy of the repository."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from weft import config
+from weft.cli.worker import WorkerLog
+from weft.cli.worker_loops import serve_elsewhere
+from weft.project.project import Project
+from weft.project.server_address import SERVER, check_url
+from weft.project.worker_host import HostFiles, MirrorTransport, join
+from weft.store.event_log import last_event
+from weft.store.remote_store import RemoteStore
+from weft.store.server_client import Server
+from weft.worker.engine import Interrupted, open_host_site
+
+
+def work_for_server(
+    directory: Path,
+    token_file: Path | None,
+    *,
+    slots: int | None,
+    idle: float | None,
+    as_json: bool,
+) -> int:
+    """Join a server, or come back to it, and run its tasks until interrupted or idle."""
+    environment = os.environ
+    url = environment[SERVER].rstrip("/")
+    check_url(url, environment)
+    files = HostFiles(url, environment)
+    known = join(url, token_file, files)
+    server = Server(url=url, token=known.secret)
+    with RemoteStore(server) as store:
+        settings = replace(config.parse("", environment), tuning=store.tuning)
+        project = Project(
+            root=directory, config=settings, environment=environment, store_url=url, server=server
+        )
+        transport = MirrorTransport(project, known, files)
+        site = open_host_site(
+            store,
+            transport.mirror,
+            known.repository,
+            known.host,
+            transport,
+            settings,
+            environment,
+        )
+        journal = WorkerLog(store, after=last_event(store), idle=idle, as_json=as_json)
+        with suppress(Interrupted):
+            serve_elsewhere(site, store, journal.begin, slots=slots or settings.worker_slots)
+        journal.read()
+    return 0

@@ -1,0 +1,107 @@
+"""`git http-backend`: the environment in which it serves a repository to worker hosts.
+
+The settings are variables of that process, which outrank the files of the repository. git itself
+keeps a push in quarantine until its objects are complete and sound, and refuses a reference that
+exists. No hook and no housekeeping runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from weft.git.git_command import SETTINGS, as_variables, clean_environment
+
+CANDIDATES: Final = "refs/weft/candidates/"
+MOST_PUSHED: Final = 1 << 30  # bytes of a push
+MOST_ASKED: Final = 32 << 20  # bytes of a request for objects
+
+_NAME: Final = re.compile(r"refs/weft/candidates/([0-9]{1,18})\.([0-9]{1,9})\.([0-9]{1,18})")
+_COMMAND: Final = re.compile(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) ([0-9a-f]+) ([^\0\n]+)\0[^\0]*\n?")
+
+_SERVED: Final[Mapping[str, str]] = {
+    "http.receivepack": "true",
+    "http.getanyfile": "false",
+    "receive.fsckObjects": "true",
+    "receive.maxInputSize": str(MOST_PUSHED),
+    "receive.denyDeletes": "true",
+    "receive.denyNonFastForwards": "true",
+    "receive.denyCurrentBranch": "refuse",
+    "receive.autogc": "false",
+    "receive.advertisePushOptions": "false",
+    "uploadpack.allowAnySHA1InWant": "true",  # hosts ask for commits that no reference names
+    "uploadpack.allowFilter": "false",
+    "safe.bareRepository": "all",
+}
+
+
+class CandidateName(Struct, frozen=True, kw_only=True):
+    task: int
+    attempt: int
+    fence: int
+
+    @property
+    def ref(self) -> str:
+        return f"{CANDIDATES}{self.task}.{self.attempt}.{self.fence}"
+
+
+def read_candidate_name(ref: str) -> CandidateName | None:
+    match = _NAME.fullmatch(ref)
+    if match is None:
+        return None
+    task, attempt, fence = map(int, match.groups())
+    name = CandidateName(task=task, attempt=attempt, fence=fence)
+    return name if name.ref == ref else None  # no zeros in front
+
+
+def read_push(start: bytes) -> tuple[CandidateName, str] | None:
+    """Read the only command of a push from the start of its body: a new candidate, and its commit.
+
+    Return None for any other push: several commands, a deletion, a change, another name, a
+    certificate.
+    """
+    length = _packet_length(start)
+    match = _COMMAND.fullmatch(start[4:length]) if length else None
+    if match is None or start[length : length + 4] != b"0000":
+        return None
+    old, new, ref = match[1].decode(), match[2].decode(), match[3].decode(errors="replace")
+    name = read_candidate_name(ref)
+    if name is None or set(old) != {"0"} or len(new) != len(old) or set(new) == {"0"}:
+        return None
+    return name, new
+
+
+def _packet_length(start: bytes) -> int:
+    """Return the length of the first packet, with its head; 0 without one."""
+    head = start[:4]
+    length = int(head, 16) if re.fullmatch(rb"[0-9a-f]{4}", head) else 0
+    return length if 4 < length <= len(start) else 0
+
+
+def make_environment(
+    common: Path, file: str, *, method: str, query: str, headers: Mapping[str, str], user: str
+) -> dict[str, str]:
+    """Return the variables of a request (CGI) for a file of a served repository."""
+    environment = {
+        **clean_environment(),
+        **as_variables({**SETTINGS, **_SERVED}),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        "GIT_HTTP_MAX_REQUEST_BUFFER": str(MOST_ASKED),
+        "PATH_TRANSLATED": f"{common}/{file}",
+        "REQUEST_METHOD": method,
+        "QUERY_STRING": query,
+        "REMOTE_USER": user,
+        "REMOTE_ADDR": "",
+        "CONTENT_TYPE": headers.get("content-type", ""),
+    }
+    if "content-length" in headers:
+        environment["CONTENT_LENGTH"] = headers["content-length"]
+    if headers.get("content-encoding") == "gzip":
+        environment["HTTP_CONTENT_ENCODING"] = "gzip"
+    if headers.get("git-protocol") == "version=2":
+        environment["GIT_PROTOCOL"] = "version=2"
+    return environment

@@ -1,0 +1,118 @@
+"""A bare mirror of a repository on a worker host, and its way home over HTTP.
+
+Only these commands of git may reach a network. The token is not in their arguments, environment or
+configuration: git asks a small program for it, which reads a file of the user. Answers of a server
+can only add objects, which are checked, and move the references that are named here; redirections,
+hooks and submodules are off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from weft.errors import NoAnswer, StaleFence
+from weft.git.git_command import (
+    LONG,
+    SETTINGS,
+    as_variables,
+    check_output,
+    failure_reason,
+    run,
+)
+from weft.process import Completed
+
+_ASKED: Final = """#!/bin/sh
+# git asks for the name and the password of a host of weft.
+case "$1" in
+Username*) echo weft ;;
+*) exec cat "$WEFT_HOST_TOKEN_FILE" ;;
+esac
+"""
+_FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--quiet")
+_HOME: Final = "refs/weft/home/HEAD"
+_REFUSED: Final = re.compile(r"returned error: (?:403|404|409)")
+_EXISTS: Final = re.compile(r"already exists|reference already exists|failed to update ref")
+
+
+class HomeRemote(Struct, frozen=True, kw_only=True):
+    url: str  # of the repository
+    token_file: Path
+    helper: Path  # the program that prints the token
+
+    def variables(self) -> dict[str, str]:
+        settings = {
+            **SETTINGS,
+            "credential.helper": "",
+            "http.followRedirects": "false",
+            "transfer.fsckObjects": "true",
+            "fetch.recurseSubmodules": "false",
+            "fetch.writeCommitGraph": "false",
+            "push.recurseSubmodules": "no",
+            "protocol.version": "2",
+            "remote.pushDefault": "",
+        }
+        return {
+            **as_variables(settings),
+            "GIT_ALLOW_PROTOCOL": "http:https",
+            "GIT_ASKPASS": str(self.helper),
+            "WEFT_HOST_TOKEN_FILE": str(self.token_file),
+        }
+
+
+def write_helper(path: Path) -> None:
+    """Write the program that git asks for a token."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_suffix(".new")
+    draft.write_text(_ASKED)
+    draft.chmod(0o700)
+    draft.replace(path)
+
+
+def open_mirror(directory: Path) -> None:
+    """Make an empty bare repository, unless it is there."""
+    if not (directory / "HEAD").is_file():
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        check_output(directory, "init", "--quiet", "--bare", "--template=")
+
+
+def fetch(mirror: Path, home: HomeRemote, specs: Sequence[str]) -> None:
+    """Fetch references and commits; then let HEAD of the mirror be HEAD of home."""
+    names = (f"+HEAD:{_HOME}", *specs)
+    done = _speak(mirror, home, "fetch", *_FETCH, home.url, *names)
+    if done.status != 0:
+        raise NoAnswer(f"git could not fetch from {home.url}: {failure_reason(done)}.")
+    check_output(mirror, "update-ref", "--no-deref", "HEAD", _HOME, repeat=False)
+
+
+def try_to_fetch(mirror: Path, home: HomeRemote, commit: str) -> bool:
+    """Fetch a commit that home may have deleted; return False if it did not come."""
+    return _speak(mirror, home, "fetch", *_FETCH, home.url, commit).status == 0
+
+
+def push(mirror: Path, home: HomeRemote, commit: str, ref: str) -> None:
+    """Create a reference at home. A repetition of a push whose answer was lost succeeds.
+
+    Raise `StaleFence` if home refuses it, `NoAnswer` if home cannot be reached.
+    """
+    done = _speak(mirror, home, "push", "--quiet", "--no-verify", home.url, f"{commit}:{ref}")
+    if done.status == 0:
+        return
+    if _REFUSED.search(done.errors):
+        raise StaleFence(f"Home refused the candidate {commit[:12]}: {failure_reason(done)}.")
+    if _EXISTS.search(done.errors) and _find_at_home(mirror, home, ref) == commit:
+        return
+    raise NoAnswer(f"git could not push to {home.url}: {failure_reason(done)}.")
+
+
+def _find_at_home(mirror: Path, home: HomeRemote, ref: str) -> str | None:
+    lines = _speak(mirror, home, "ls-remote", "--quiet", home.url, ref).output.splitlines()
+    return lines[0].split("\t")[0] if lines else None
+
+
+def _speak(mirror: Path, home: HomeRemote, *arguments: str) -> Completed:
+    return run(mirror, *arguments, variables=home.variables(), seconds=LONG, repeat=False)

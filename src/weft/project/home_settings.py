@@ -1,0 +1,16 @@
+"""The settings of the checkout at home, for hosts that have none."""
+
+from __future__ import annotations
+
+from weft.config import RunSettings
+from weft.project.project import Project
+from weft.project.site import agent_names, read_agent_file
+from weft.store.server_operations import hosted
+
+
+@hosted("read")
+def read_home_settings(project: Project) -> RunSettings:
+    """Read the set-up and the agent files of a checkout, as `weft do` uses them."""
+    files = {name: read_agent_file(project.root, name) for name in agent_names(project.root)}
+    config = project.config
+    return RunSettings(gate=config.gate, workspace=config.workspace, agents=files)

@@ -1,0 +1,163 @@
+"""This machine as a worker host of a server: its credentials, its mirror and its way home.
+
+A host joins once, with a token that is good for that alone, and keeps the token it gets in a file
+that only its user can read. It renews that token while it works.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from weft.config import RunSettings
+from weft.errors import InputError, Unauthenticated
+from weft.git.http_backend import CandidateName
+from weft.git.mirror import HomeRemote, fetch, open_mirror, push, try_to_fetch, write_helper
+from weft.project.home_settings import read_home_settings
+from weft.project.project import Project
+from weft.store.remote_store import result_of
+from weft.store.server_client import Client, Server
+from weft.workspace.names import trunk_ref
+
+_SECONDS: Final = 60.0
+_RENEWED: Final = 86_400.0  # seconds after which a host renews its token
+_TEXT: Final = re.compile(r"[!-~]{1,500}")
+
+
+class HostCredentials(Struct, frozen=True, kw_only=True):
+    host: str  # the name that the server gave this host
+    repository: str  # the id of the server's repository
+    secret: str
+    since: float = 0.0  # when the token was made, by the clock of this host
+
+
+class HostFiles:
+    """The files of this host for a server: credentials, and the program that git asks for them."""
+
+    def __init__(self, url: str, environment: Mapping[str, str]) -> None:
+        name = hashlib.sha256(url.encode()).hexdigest()[:16]
+        state = _user_directory(environment, "XDG_STATE_HOME", ".local/state")
+        cache = _user_directory(environment, "XDG_CACHE_HOME", ".cache")
+        self.directory = state / "weft" / "hosts" / name
+        self.token = self.directory / "token"
+        self.helper = self.directory / "ask-token"
+        self.mirrors = cache / "weft" / "mirrors"
+        self._record = self.directory / "host.json"
+
+    def find(self) -> HostCredentials | None:
+        try:
+            return msgspec.json.decode(self._record.read_bytes(), type=HostCredentials)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def keep(self, known: HostCredentials) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write_secret(self._record, msgspec.json.encode(known))
+        _write_secret(self.token, known.secret.encode())
+        write_helper(self.helper)
+
+
+def _user_directory(environment: Mapping[str, str], variable: str, usual: str) -> Path:
+    named = environment.get(variable, "")
+    home = Path(environment.get("HOME") or Path.home())
+    return Path(named) if named.startswith("/") else home / usual
+
+
+def _write_secret(path: Path, data: bytes) -> None:
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    draft.replace(path)
+
+
+def join(url: str, token_file: Path | None, files: HostFiles) -> HostCredentials:
+    """Return this host's credentials, renewed if they are old; join if it has none that work."""
+    known = files.find()
+    if known is not None:
+        try:
+            return _renewed(url, known, files)
+        except Unauthenticated:
+            if token_file is None:
+                raise
+    if token_file is None:
+        raise InputError(
+            f"This host has not joined {url} yet: `weft token create NAME --join` there makes a "
+            "token; put it into a file and name that with --token-file."
+        )
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:50].lstrip("_.-") or "host"
+    body = msgspec.json.encode({"name": name})
+    return _exchange(Server(url=url, token=_read_token(token_file)), "/v1/hosts", body, files)
+
+
+def _renewed(url: str, known: HostCredentials, files: HostFiles) -> HostCredentials:
+    if 0 <= time.time() - known.since < _RENEWED:
+        return known
+    return _exchange(Server(url=url, token=known.secret), "/v1/hosts/token", None, files)
+
+
+def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -> HostCredentials:
+    client = Client(server)
+    try:
+        key = {"Idempotency-Key": secrets.token_hex(16)}
+        reply = client.send("POST", path, body, seconds=_SECONDS, headers=key)
+    finally:
+        client.close()
+    if reply.status != 201:
+        result_of(server.url, "hosts", reply, HostCredentials)  # raises its error
+    given = msgspec.json.decode(reply.data, type=HostCredentials)
+    if not given.secret:
+        raise InputError(
+            f"{server.url} gave this host a token that was lost on the way: join again."
+        )
+    known = msgspec.structs.replace(given, since=time.time())
+    files.keep(known)
+    return known
+
+
+def _read_token(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise InputError(f"Cannot read the token in {path}: {error.strerror}.") from error
+    if not _TEXT.fullmatch(text):
+        raise InputError(f"{path} contains no token: a token is a word of printable characters.")
+    return text
+
+
+class MirrorTransport:
+    """The way between the mirror of this host and the server's repository."""
+
+    def __init__(self, project: Project, known: HostCredentials, files: HostFiles) -> None:
+        self._project = project
+        self._home = HomeRemote(
+            url=f"{project.store_url}/git/{known.repository}",
+            token_file=files.token,
+            helper=files.helper,
+        )
+        self._turn = threading.Lock()  # git locks references: fetches take turns
+        self.mirror = files.mirrors / f"{known.repository}.git"
+        open_mirror(self.mirror)
+
+    def fetch(self, run: str | None, commits: Collection[str]) -> None:
+        trunk = [] if run is None else [f"+{trunk_ref(run)}*:{trunk_ref(run)}*"]
+        with self._turn:
+            fetch(self.mirror, self._home, trunk)
+            for commit in sorted(commits):
+                try_to_fetch(self.mirror, self._home, commit)
+
+    def push(self, commit: str, name: CandidateName) -> None:
+        push(self.mirror, self._home, commit, name.ref)
+
+    def read_settings(self) -> RunSettings:
+        return read_home_settings(self._project)

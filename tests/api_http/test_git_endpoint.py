@@ -1,0 +1,238 @@
+"""`/git/<id>`: hosts fetch, and push one new candidate for each of their own open fences."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api_http.server_process import Server
+from repositories import commit_all, git, write
+from weft.errors import AlreadyEnded
+from weft.model import NewTask, NewWorker
+from weft.project.own_repository import get_repository
+from weft.store.admission import admit
+from weft.store.leases import release
+from weft.store.remote_store import VERBS
+from weft.store.tasks import cancel, submit
+from weft.store.tokens import create_join_token, join_host, renew_host_token, revoke_token
+from weft.store.workers import depart, register
+
+
+@dataclass
+class GitHost:
+    """A host that has joined, with a clone and the fence of an attempt."""
+
+    server: Server
+    clone: Path
+    repository: str
+    name: str
+    token: str
+    token_id: str
+    task: int = 0
+    fence: int = 0
+
+    @property
+    def worker(self) -> str:
+        return f"{self.name}-1-a"
+
+    @property
+    def ref(self) -> str:
+        return f"refs/weft/candidates/{self.task}.1.{self.fence}"
+
+    def git(self, *arguments: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
+        secret = base64.b64encode(f"weft:{token or self.token}".encode()).decode()
+        return subprocess.run(
+            ["git", "-c", f"http.extraHeader=Authorization: Basic {secret}", *arguments],
+            cwd=self.clone,
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def url(self) -> str:
+        return f"{self.server.url}/git/{self.repository}"
+
+    def push(self, *refs: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
+        return self.git("push", self.url, *refs, token=token)
+
+    def find(self, ref: str) -> str:
+        return git(self.server.root, "for-each-ref", "--format=%(objectname)", ref).strip()
+
+    def call(self, verb: str, *args: object, token: str | None = None, **given: object) -> int:
+        """Call a verb with the token of the host; return the status of the answer."""
+        answer = httpx.post(
+            f"{self.server.url}{VERBS}/{verb}",
+            json={"args": args, "kwargs": {"now": 0, **given}},
+            headers={"Authorization": f"Bearer {token or self.token}"},
+        )
+        return answer.status_code
+
+
+@pytest.fixture
+def host(server: Server, tmp_path: Path) -> Iterator[GitHost]:
+    now = time.time()
+    with server.open_store() as store:
+        repository = get_repository(server.root, store)
+        join, _ = create_join_token(store, name="h", uses=1, expires=None, now=now)
+        token, secret = join_host(store, join.id, "far", now=now)
+        assert token.worker is not None
+        clone = tmp_path / "clone"
+        git(tmp_path, "clone", "-q", str(server.root), str(clone))
+        made = GitHost(server, clone, repository, token.worker, secret, token.id)
+        new = NewWorker(id=made.worker, slots=1, host=made.name, repos=(repository,), gates=False)
+        register(store, new, now=now, stated={})
+        made.task = submit(store, NewTask(name=""), repo=repository, now=now)
+        [grant] = admit(store, made.worker, now=now)
+        made.fence = grant.fence
+        write(clone, work="x\n")
+        commit_all(clone, "work")
+        yield made
+        release(store, made.fence, now=now, reason="over")
+        with suppress(AlreadyEnded):
+            cancel(store, made.task, now=now)
+        depart(store, made.worker, now=now)
+        git(server.root, "update-ref", "-d", made.ref)
+
+
+def test_a_host_fetches_and_pushes_the_candidate_of_its_fence_once(host: GitHost) -> None:
+    assert host.git("ls-remote", host.url).returncode == 0
+    done = host.push(f"HEAD:{host.ref}")
+    assert done.returncode == 0, done.stderr
+    first = host.find(host.ref)
+    write(host.clone, work="y\n")
+    commit_all(host.clone, "other work")
+    assert host.push(f"+HEAD:{host.ref}").returncode != 0
+    assert host.push(f":{host.ref}").returncode != 0
+    assert host.find(host.ref) == first
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "refs/heads/main",
+        "refs/heads/weft/run",
+        "refs/weft/candidates/{task}.2.{fence}",
+        "refs/weft/candidates/{task}.1.99999",
+        "refs/weft/candidates/0{task}.1.{fence}",
+        "refs/weft/candidates/{task}.1.{fence}/more",
+        "refs/weft/work/r/t/1",
+    ],
+)
+def test_a_push_to_any_other_name_is_refused(host: GitHost, ref: str) -> None:
+    before = git(host.server.root, "for-each-ref")
+    assert host.push(f"HEAD:{ref.format(task=host.task, fence=host.fence)}").returncode != 0
+    assert git(host.server.root, "for-each-ref") == before
+
+
+def test_a_push_of_two_references_changes_none(host: GitHost) -> None:
+    assert host.push(f"HEAD:{host.ref}", "HEAD:refs/heads/other").returncode != 0
+    assert host.find(host.ref) == ""
+
+
+def test_bad_objects_are_refused(host: GitHost) -> None:
+    """A tree with `.git` in it could write into the repository of a person who checks it out."""
+    blob = git(host.clone, "rev-parse", "HEAD:work").strip()
+    tree = subprocess.run(
+        ["git", "mktree"],
+        cwd=host.clone,
+        input=f"120000 blob {blob}\t.gitmodules\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    commit = git(host.clone, "commit-tree", "-m", "bad", tree).strip()
+    done = host.push(f"{commit}:{host.ref}")
+    assert done.returncode != 0
+    assert host.find(host.ref) == ""
+
+
+def test_a_fence_that_has_ended_and_a_fence_of_another_host_are_refused(
+    host: GitHost, server: Server
+) -> None:
+    with server.open_store() as store:
+        join, _ = create_join_token(store, name="h", uses=1, expires=None, now=time.time())
+        _, other = join_host(store, join.id, "other", now=time.time())
+        assert host.push(f"HEAD:{host.ref}", token=other).returncode != 0
+        release(store, host.fence, now=time.time(), reason="over")
+    assert host.push(f"HEAD:{host.ref}").returncode != 0
+    assert host.find(host.ref) == ""
+
+
+def test_only_tokens_of_hosts_and_admins_reach_the_repository(
+    host: GitHost, server: Server
+) -> None:
+    for token in (server.make_token("work"), "nonsense", server.make_token("read", tenant="t")):
+        assert host.git("ls-remote", host.url, token=token).returncode != 0
+    other = f"{server.url}/git/{'0' * 32}"
+    assert host.git("ls-remote", other).returncode != 0
+    admin = server.make_token("admin")
+    assert host.git("ls-remote", host.url, token=admin).returncode == 0
+    assert host.push(f"HEAD:{host.ref}", token=admin).returncode != 0
+    for path in ("config", "objects/info/packs", "HEAD", "../../etc/passwd", "info/refs"):
+        answer = httpx.get(f"{host.url}/{path}", auth=("weft", host.token))
+        assert answer.status_code == 404, path
+
+
+def test_a_host_acts_for_its_own_workers_and_fences_alone(host: GitHost) -> None:
+    worker = {"id": host.worker, "slots": 1, "host": host.name, "repos": [host.repository]}
+    good = {**worker, "name": host.worker, "gates": False}
+    assert host.call("workers.register", good, stated={}) == 200
+    assert host.call("workers.heartbeat", host.worker) == 200
+    assert host.call("leases.renew", [host.fence]) == 200
+    for wrong in (
+        {"id": "home-1-a", "name": "home-1-a"},
+        {"host": "home"},
+        {"repos": ["other"]},
+        {"gates": True},
+        {"host_limits": {"gpu": 4}},
+        {"agents": [{"name": "s", "source": "x", "max_concurrency": 9}]},
+    ):
+        assert host.call("workers.register", {**good, **wrong}, stated={}) == 403, wrong
+    assert host.call("workers.depart", "somebody-else") == 403
+    assert host.call("admission.admit", "somebody-else") == 403
+    for verb in ("gate.unblock_gate", "tasks.approve", "limit_table.set_limit", "runs.cancel_run"):
+        assert host.call(verb, "x") in (403, 422), verb
+    assert host.call("tokens.create_token", name="x", scopes=["admin"]) in (403, 422)
+
+
+def test_a_candidate_that_was_not_pushed_is_not_recorded(host: GitHost) -> None:
+    commit = git(host.clone, "rev-parse", "HEAD").strip()
+    outcome = {"state": "done", "candidate": commit, "base": commit}
+    assert host.call("leases.finish", host.fence, outcome) == 409
+    assert host.push(f"HEAD:{host.ref}").returncode == 0
+    assert host.call("leases.finish", host.fence, outcome) == 200
+
+
+def test_a_renewed_or_revoked_token_of_a_host_ends(host: GitHost, server: Server) -> None:
+    now = time.time()
+    with server.open_store() as store:
+        token, secret = renew_host_token(store, host.token_id, now=now - 1000)
+        assert token.worker == host.name
+        assert host.call("workers.heartbeat", host.worker, token=secret) == 200
+        revoke_token(store, token.id, now=now)
+        assert host.call("workers.heartbeat", host.worker, token=secret) == 401
+
+
+def test_a_join_token_is_good_for_joining_alone(server: Server) -> None:
+    now = time.time()
+    with server.open_store() as store:
+        _, secret = create_join_token(store, name="h", uses=2, expires=now + 60, now=now)
+    client = server.client(secret)
+    client.refused(403, "GET", "/v1/tasks")
+    client.refused(403, "POST", "/v1/verbs/workers.heartbeat", {"args": ["w"], "kwargs": {}})
+    given = client.post("/v1/hosts", {"name": "far"})
+    assert given["host"].startswith("far-")
+    client.refused(422, "POST", "/v1/hosts", {"name": "../x"})
+    assert client.post("/v1/hosts", {"name": "far"})["host"] != given["host"]
+    client.refused(401, "POST", "/v1/hosts", {"name": "far"})
