@@ -46,8 +46,8 @@ def test_three_comments_a_second_round_and_an_accepted_tree(
         expect(comments).to_contain_text("handled renamed")
         expect(comments).to_contain_text("answered it is right")
         page.get_by_role("link", name="Since the last round").click()
-        expect(page.locator(".line.added")).to_have_count(1)
-        expect(page.locator(".line.removed")).to_have_count(2)
+        expect(page.locator(".code.added")).to_have_count(1)
+        expect(page.locator(".code.removed")).to_have_count(2)
         page.get_by_role("button", name="Accept").click()
         expect(page.locator("h1 .tag")).to_have_text("done")
         landed = stage.server.client().get("/v1/runs")["runs"][0]

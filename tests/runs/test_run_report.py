@@ -196,3 +196,14 @@ def test_the_newest_run_is_reported_on_unless_one_is_named(store: Store) -> None
     assert report.read(store, None).run == RUN
     with pytest.raises(InputError, match="no run 'other'"):
         report.read(store, "other")
+
+
+def test_waits_have_their_times_and_causes(store: Store) -> None:
+    waits = [(wait.task, wait.start, wait.end, wait.cause) for wait in eventful(store).waits]
+    assert waits == [
+        ("a", 0.0, 1.0, "room"),
+        ("b", 0.0, 2.0, "room"),
+        ("b", 3.0, 4.0, "room"),
+        ("b", 9.0, 11.0, "room"),
+        ("c", 10.0, 12.0, "room"),
+    ]

@@ -138,6 +138,8 @@ def _render_folded(file: DiffFile, lines: int, address: str) -> Html:
 
 
 def _render_hunks(file: DiffFile, notes: LineNotes) -> Iterator[str]:
+    # A new or deleted file has nothing to stand beside.
+    shape = "whole" if file.kind in ("added", "deleted") else "change"
     for hunk in file.hunks:
         yield f'<div class="hunk">@@ {escaped(hunk.section)}</div>'
         for olds, news in _blocks(hunk.lines):
@@ -146,7 +148,7 @@ def _render_hunks(file: DiffFile, notes: LineNotes) -> Iterator[str]:
                 continue
             left = "".join(_render_line(file, line, "removed", notes) for line in olds)
             right = "".join(_render_line(file, line, "added", notes) for line in news)
-            yield f'<div class="change"><div>{left}</div><div>{right}</div></div>'
+            yield f'<div class="{shape}"><div>{left}</div><div>{right}</div></div>'
 
 
 def _blocks(lines: Iterable[DiffLine]) -> Iterator[tuple[list[DiffLine], list[DiffLine]]]:
@@ -179,7 +181,7 @@ def _render_line(file: DiffFile, line: DiffLine, kind: str, notes: LineNotes) ->
         )
     below = "".join(notes.below.get(place, ()))
     return (
-        f'<div class="line {kind}" id="{place[1]}-{place[2]}-{escaped(file.path)}" data-row>'
+        f'<div class="code {kind}" id="{place[1]}-{place[2]}-{escaped(file.path)}" data-row>'
         f"{numbers}<code>{line.sign}{_cut(line.text)}</code></div>{below}"
     )
 

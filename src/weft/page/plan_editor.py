@@ -16,7 +16,7 @@ _LONGEST = 300_000  # characters of a plan in the editor
 class PlanEditor(Struct, frozen=True, kw_only=True):
     text: str  # a plan to begin with
     name: str  # of its file
-    checked: CheckedPlan | None
+    checked: CheckedPlan | None  # None: nothing is compiled yet
     typical_cost: int | None  # micro-dollars of an attempt so far; None: none is known
     may_act: bool
 

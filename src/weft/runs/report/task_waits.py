@@ -11,6 +11,7 @@ from weft.runs.report.report_records import TaskWait
 _SHORTEST: Final = 0.5  # seconds of a wait
 _CAUSES: Final = {State.BLOCKED: "person", State.PAUSED: "person", State.PARKED: "provider"}
 _OPEN: Final = frozenset({State.READY, State.BLOCKED, State.PAUSED, State.PARKED, State.OFFERED})
+_DECIDED: Final = frozenset({"review_accepted", "review_sent_back", "task_cancelled"})
 
 
 def list_task_waits(past: RunHistory, *, now: float) -> list[TaskWait]:
@@ -32,7 +33,19 @@ def list_task_waits(past: RunHistory, *, now: float) -> list[TaskWait]:
         ready = max([past.run.submitted, *(need.since for need in needs)])
         own = attempts.get(task.id, [])
         waits += _list_waits(task, ready, own, events.get(task.id, []), now)
+        waits += _list_reviews(task, events.get(task.id, []), now)
     return waits
+
+
+def _list_reviews(task: Task, events: list[Event], now: float) -> Iterator[TaskWait]:
+    opened: float | None = None
+    for event in (*events, None):
+        if opened is not None and (event is None or event.kind in _DECIDED):
+            end = now if event is None else event.at
+            yield TaskWait(task_id=task.id, task=task.name, start=opened, end=end, cause="person")
+            opened = None
+        if event is not None and event.kind == "review_opened":
+            opened = event.at
 
 
 def _list_waits(

@@ -18,6 +18,7 @@ from weft.model import TERMINAL
 from weft.page.markup import Html
 from weft.page.plan_editor import PlanEditor, render_checked, render_editor
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
+from weft.plan.plan_template import TEMPLATE
 from weft.project.project import Project
 from weft.runs import plan_check
 from weft.runs.control import ControlResult
@@ -92,7 +93,7 @@ async def plan(request: Request) -> Response:
             PlanEditor(
                 text=text,
                 name=_FILE,
-                checked=_check(parts.project, parts.store, text) if text else None,
+                checked=_check(parts.project, parts.store, text),
                 typical_cost=get_typical_cost(parts.store),
                 may_act=has(who, ADMIN),
             )
@@ -102,13 +103,13 @@ async def plan(request: Request) -> Response:
 
 
 def _read_plan(path: Path) -> str:
-    """Return the plan of the repository; empty if there is none that can be shown."""
+    """Return the plan of the repository, or a plan to fill in."""
     try:
         if path.is_symlink() or path.stat().st_size > _LONGEST:
-            return ""
+            return TEMPLATE
         return path.read_text("utf-8", "replace")
     except OSError:
-        return ""
+        return TEMPLATE
 
 
 def _check(project: Project, store: Store, text: str) -> CheckedPlan:
