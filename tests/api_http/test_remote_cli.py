@@ -102,7 +102,7 @@ def test_every_command_is_covered() -> None:
 
 
 def test_every_operation_on_the_repository_is_offered_and_can_travel() -> None:
-    for package in ("weft.runs", "weft.swarm", "weft.maintenance", "weft.gate"):
+    for package in ("weft.runs", "weft.swarm", "weft.maintenance", "weft.gate", "weft.project"):
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             import_module(module.name)
     known = dict(HOSTED)
@@ -179,8 +179,11 @@ def test_what_is_about_this_machine_stays_here(remote: Served, tmp_path: Path) -
     fresh = make_repository(tmp_path / "fresh")
     done = remote.weft("-C", str(fresh), "init", "--json")
     assert json.loads(done.stdout)["root"] == str(fresh)
-    for command in ("worker", "serve"):
-        assert_one_sentence(remote.weft(command), 2, "--server", "WEFT_STORE")
+    assert_one_sentence(remote.weft("serve"), 2, "--server", "WEFT_STORE")
+
+
+def test_a_worker_on_a_host_that_has_not_joined_says_how_to_join(remote: Served) -> None:
+    assert_one_sentence(remote.weft("worker"), 2, "--join", "--token-file")
 
 
 def test_errors_are_the_same_sentence_with_the_same_exit_code(remote: Served) -> None:
