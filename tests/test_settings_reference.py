@@ -34,7 +34,14 @@ from weft.plan.plan_records import Source
 
 PRIVATE = {
     *("WEFT_ATTEMPT", "WEFT_ATTEMPT_MARK", "WEFT_CHECK", "WEFT_COMPLETE", "WEFT_EVENT"),
-    *("WEFT_FILES", "WEFT_ITSELF", "WEFT_MCP_TOKEN", "WEFT_MCP_TOKEN_FILE", "WEFT_MCP_URL"),
+    *(
+        "WEFT_FILES",
+        "WEFT_HOST_TOKEN_FILE",
+        "WEFT_ITSELF",
+        "WEFT_MCP_TOKEN",
+        "WEFT_MCP_TOKEN_FILE",
+        "WEFT_MCP_URL",
+    ),
     *("WEFT_PORT", "WEFT_PORT_", "WEFT_RUN", "WEFT_SCRIPTED_STATE", "WEFT_STAGE", "WEFT_TASK"),
     *("WEFT_", "WEFT_LIMIT_", "WEFT_LIMIT_STAGE_TEST", "WEFT_PROBE_ROOT", "WEFT_PROBE_REPORT"),
 }

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from weft import maintenance
 from weft.agents.agent import (
     PROGRAMS,
+    RECORDED,
     SCRIPTED,
     Agent,
     AgentBudget,
@@ -226,6 +227,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_that_a_model_steers_is_sandboxed_unless_its_file_says_off(program: str) -> None:
-    silent = read(f"---\nruns: {program}\n---\n")
-    assert (silent.sandbox is SandboxSettings.ON) == (program != SCRIPTED)
-    assert read(f"---\nruns: {program}\nsandbox: off\n---\n").sandbox is SandboxSettings.OFF
+    runs = f"runs: {program}" + "\nfrom: recorded" * (program == RECORDED)
+    silent = read(f"---\n{runs}\n---\n")
+    assert (silent.sandbox is SandboxSettings.ON) == (program not in (SCRIPTED, RECORDED))
+    assert read(f"---\n{runs}\nsandbox: off\n---\n").sandbox is SandboxSettings.OFF

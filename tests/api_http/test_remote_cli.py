@@ -77,7 +77,7 @@ STEERING = (
 )
 ELSEWHERE = {
     *("do", "drain", "init", "land", "mcp", "open", "page", "publish", "review", "run", "serve"),
-    "worker",
+    *("answer", "choose", "compare", "loop", "record", "replay", "worker"),
     *("completion", "demo", "help", "schema"),
 }
 """Commands that have tests of their own, below or in tests/mcp, and those that ask no server."""

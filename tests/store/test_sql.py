@@ -35,10 +35,12 @@ LOOKS_AT_EVERYTHING = {
     "events_of_run",  # a report for people, once in the life of a run
     "uses_between",  # the same
     "claim_holders",  # claims are those of live tasks, all of them read by an admission too
+    "held_files",  # the same
     "move_tasks",  # once, after its repository was moved or copied
 }
 """Queries that may look at a whole table."""
 STOPS_EARLY = {
+    "typical_cost": ["SCAN attempts"],  # backwards by task, 200 rows
     "ledger": ["SCAN leases"],  # backwards by number, up to the second admission it meets
 }
 PARTIAL = {"leases_open", "tasks_head", "tasks_line", "tasks_queue", "tasks_until"}

@@ -224,7 +224,7 @@ class AgentReport(Struct, frozen=True, kw_only=True):
 @reads
 def list_latest_reports(tx: Transaction, tasks: Iterable[int]) -> dict[int, AgentReport]:
     """Map each task to the latest report of its agent."""
-    rows = tx.all("latest_progress", ids=encode_keys(map(str, tasks)))
+    rows = tx.all("latest_progress", tasks=encode_keys(map(str, tasks)))
     return {row["task"]: row_records.record(AgentReport, row, "data") for row in rows}
 
 

@@ -62,6 +62,6 @@ def list_held_files(tx: Transaction, *, tenant: str | None = None) -> list[TaskC
 def list_unmet_needs(tx: Transaction, tasks: Iterable[int]) -> dict[int, list[str]]:
     """Map waiting tasks to the names of the needs they wait for; '': an earlier phase."""
     unmet: dict[int, list[str]] = {}
-    for row in tx.all("unmet_needs_of", ids=encode_keys(map(str, tasks))):
+    for row in tx.all("unmet_needs_of", tasks=encode_keys(map(str, tasks))):
         unmet.setdefault(row["task"], []).append(row["name"] if row["agent"] is not None else "")
     return unmet

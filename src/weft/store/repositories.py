@@ -59,6 +59,8 @@ def record_repository(tx: Transaction, here: HomeRepository, *, now: float) -> N
 
 
 def rename_repository(tx: Transaction, old: str, new: str) -> None:
-    names = {"old": old, "new": new}
-    for query in ("move_runs", "move_tasks", "move_buckets", "move_claims", "move_branch_landings"):
-        tx.run(query, **names)
+    tx.run("move_runs", old=old, new=new)
+    tx.run("move_tasks", old=old, new=new)
+    tx.run("move_buckets", old=old, new=new)
+    tx.run("move_claims", old=old, new=new)
+    tx.run("move_branch_landings", old=old, new=new)

@@ -172,8 +172,8 @@ SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
 -- name: typical_cost
 -- Read the mean cost of the latest attempts that reported one.
 SELECT AVG(micro_usd) AS micro_usd FROM (
-    SELECT micro_usd FROM attempts WHERE micro_usd > 0 ORDER BY fence DESC LIMIT 200
-) AS latest;
+    SELECT micro_usd FROM attempts ORDER BY task DESC, number DESC LIMIT 200
+) AS latest WHERE micro_usd > 0;
 
 -- name: costs_by_agent
 -- List the costs of the attempts of each agent.
@@ -185,7 +185,7 @@ GROUP BY agent ORDER BY agent;
 -- Find the latest report of each task's agent, for tasks given as the keys of a JSON object.
 SELECT e.task, e.at, e.data FROM events e JOIN (
     SELECT task, MAX(id) AS id FROM events
-    WHERE task IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids))
+    WHERE task IN (SELECT CAST(key AS BIGINT) FROM json_each(:tasks))
       AND kind <> 'task_admitted' AND kind = 'progress' GROUP BY task) k ON k.id = e.id;
 
 -- name: messages_of_task
@@ -209,7 +209,12 @@ WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL
           LIKE :like ESCAPE '!')
 UNION ALL
 SELECT t.id, t.run, t.state, t.agent, t.stage, t.reason FROM tasks t
-WHERE t.run IS NULL AND CAST(:run AS TEXT) IS NULL
+WHERE t.id IN (
+    SELECT id FROM tasks WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered')
+    UNION ALL SELECT id FROM tasks WHERE state NOT IN ('ready', 'running')
+        AND state IN ('parked', 'blocked', 'paused', 'gating')
+    UNION ALL SELECT task FROM leases WHERE state <> 'released' AND task IS NOT NULL)
+  AND t.run IS NULL AND CAST(:run AS TEXT) IS NULL
   AND t.state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
   AND (CAST(:tenant AS TEXT) IS NULL OR t.tenant = :tenant)
   AND (CAST(:like AS TEXT) IS NULL
