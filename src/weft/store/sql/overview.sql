@@ -230,5 +230,5 @@ WHERE t.id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) ORDER BY t.id;
 -- name: unmet_needs_of
 -- List the needs that are not met of tasks given by their numbers (the keys of a JSON object).
 SELECT e.task, n.name, n.agent FROM edges e JOIN tasks n ON n.id = e.needs
-WHERE e.task IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids))
+WHERE e.task IN (SELECT CAST(key AS BIGINT) FROM json_each(:tasks))
   AND n.state NOT IN ('done', 'skipped') ORDER BY e.task, n.id;
