@@ -11,7 +11,8 @@ from repositories import git
 
 _OURS = ("refs/heads/weft/", "refs/heads/weft-work/", "refs/weft/")
 _GIVEN = {"plan.md", "prd.json"}  # the plan handed to `weft run`, which weft marks
-_SETTINGS = ("HEAD", "ORIG_HEAD", "config", "index", "description", "hooks", "info")
+_SETTINGS = ("HEAD", "ORIG_HEAD", "index", "description", "hooks", "info")
+_ID = "weft.repository="  # the setting that weft adds
 
 
 def walk(root: Path) -> dict[str, str]:
@@ -29,6 +30,8 @@ def walk(root: Path) -> dict[str, str]:
         for path in (place, *sorted(place.rglob("*"))) if place.is_dir() else (place,):
             if os.path.lexists(path):
                 seen[f"git {path.relative_to(common)}"] = _digest(path)
+    settings = git(root, "config", "--file", ".git/config", "--list").splitlines()
+    seen["git config"] = "\n".join(line for line in settings if not line.startswith(_ID))
     refs = git(root, "for-each-ref", "--format=%(refname) %(objectname) %(symref)")
     for line in refs.splitlines():
         name = line.split()[0]

@@ -32,7 +32,7 @@ def get_repository(root: Path, store: Store) -> str:
     known = None if id is None else find_repository(store, id)
     if known is not None and _is_at(known, common):
         return known.id
-    lock = Lock(common / "weft" / "repository.lock")
+    lock = Lock(common / "weft" / "repository-lock")
     try:
         lock.wait()
         return _settle(common, store)
