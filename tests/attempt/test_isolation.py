@@ -15,6 +15,7 @@ from disk_directory import tmp_path as tmp_path
 from repositories import content, git
 from weft.model import State
 from weft.process import sandbox
+from weft.project.own_repository import get_repository
 from weft.store.tokens import create_token
 from weft.workspace import fingerprint
 
@@ -101,6 +102,7 @@ def test_what_is_the_users_stays_as_it_is(project: AttemptProject) -> None:
     (project.root / "dir/c").write_text("staged\n")
     git(project.root, "add", "dir/c")
     git(project.root, "branch", "mine")
+    get_repository(project.root, project.store)  # which writes its id once
     before = fingerprint(project.root)
     tasks = [
         project.submit("write a new", "commit mine", files=["a"]),

@@ -221,8 +221,6 @@ def test_transactions_and_work_are_for_the_store_itself() -> None:
             store.read(lambda tx: None)
         with pytest.raises(RuntimeError):
             store.write(lambda tx: None)
-        with pytest.raises(RuntimeError):
-            store.listen("work")
         with pytest.raises(NoAnswer, match="no server"):
             cancel(store, 1, now=0)
 

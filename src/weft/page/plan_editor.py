@@ -29,19 +29,16 @@ def render_editor(view: PlanEditor) -> Html:
             "div",
             tag(
                 "form",
+                tag("label", "Plan", for_="plan-text"),
                 tag(
-                    "label",
-                    "Plan",
-                    tag(
-                        "textarea",
-                        view.text,
-                        name="plan",
-                        id="plan-text",
-                        rows=34,
-                        maxlength=_LONGEST,
-                        spellcheck="false",
-                        data_draft="plan",
-                    ),
+                    "textarea",
+                    view.text,
+                    name="plan",
+                    id="plan-text",
+                    rows=34,
+                    maxlength=_LONGEST,
+                    spellcheck="false",
+                    data_draft="plan",
                 ),
                 _options() if view.may_act else None,
                 tag(

@@ -81,6 +81,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "worker_departed": "worker {worker} left",
     "store_copied": "this store was copied; the copy goes on by itself",
     "worker_registered": "worker {worker} joined, {slot_count}",
+    "host_joined": "host {worker} joined with token {token}",
 }
 
 
