@@ -44,9 +44,9 @@ SPARE := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {pr
 # They start weft a thousand times: what is compiled once need not be read again each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Nearly half of their time they wait for something: three at once keep two cores busy.
+# Half of their time they wait for something: four at once keep two cores busy.
 pytest: install
-	$(SPARE) $(BIN)/pytest --numprocesses 3 --dist worksteal
+	$(SPARE) $(BIN)/pytest --numprocesses 4 --dist worksteal
 
 # Under a minute: the pure modules, the store on SQLite, one whole run.
 PURE  := config forecast paths stages

@@ -62,8 +62,8 @@ def test_files_that_rarely_change_together_make_a_split_that_pays() -> None:
     ("files", "history", "words"),
     [
         (API[:2], past(API), "2 files, fewer than 3"),
-        (API, past(API), "change together"),
-        ([*API, *UI], past([*API, *UI]), "change together"),
+        (API, past(API), "two groups"),
+        ([*API, *UI], past([*API, *UI]), "two groups"),
     ],
 )
 def test_few_files_and_files_that_change_together_are_not_split(

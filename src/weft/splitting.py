@@ -82,7 +82,7 @@ def advise(task: str, files: Sequence[str], known: KnownFiles, costs: SplitCosts
     hubs = tuple(file for file in files if known.history.is_hub(file))
     groups, wiring = _divide([file for file in files if file not in hubs], known)
     if len(groups) < 2:
-        return _refuse(task, "its files change together")
+        return _refuse(task, "nothing is known that divides its files into two groups")
     if hubs and wiring and costs.seconds(len(hubs)) < LEAST_SECONDS:
         hubs, wiring = (), (*wiring, *hubs)
     ends = bool(hubs) + bool(wiring)

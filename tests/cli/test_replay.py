@@ -98,3 +98,14 @@ def test_a_run_that_was_never_here_cannot_be_recorded(project: Project) -> None:
     assert refused.returncode != 0
     assert "nothing" in refused.stderr
     assert not (project.root / "out").exists()
+
+
+def test_a_run_with_a_team_is_replayed(project: Project) -> None:
+    project.write(
+        "- [ ] Task 1: One\n  <!-- files: one; team: best-of 2 -->\n  script: write one good\n"
+    )
+    done = project.weft("run", "plan.md", "--no-tty")
+    assert done.returncode == 0, done.stdout + done.stderr
+    played = project.answer("replay", project.run_id(), "--fast", "--json")
+    assert played["same"] is True
+    assert project.content("one", f"weft/{played['run']}") == "good\n"

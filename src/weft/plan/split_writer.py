@@ -41,8 +41,8 @@ def write_parts(plan: Plan, data: bytes, task: PlanTask, parts: Sequence[NewPart
         return _write_json(plan.name, data, task, parts, ids)
     if plan.source is not Source.MARKDOWN:
         raise InputError(
-            f"{plan.name} is a plan of {plan.source}, which has no subtasks; only a plan.md and a "
-            "prd.json can be split."
+            f"{plan.name} is a plan of {plan.source}, in which weft writes no subtasks; a "
+            "plan.md and a prd.json can be split."
         )
     return _write_markdown(plan, data, task, parts, ids)
 

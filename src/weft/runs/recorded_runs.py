@@ -20,7 +20,7 @@ from weft.attempt.recordings import (
 )
 from weft.config import RunSettings
 from weft.errors import InputError, Refused
-from weft.model import Attempt, Demand, NewRun, NewTask, Run, Stage, Task, TaskKind
+from weft.model import BELOW_TEAM, Attempt, Demand, NewRun, NewTask, Run, Stage, Task, TaskKind
 from weft.project.project import Project
 from weft.project.site import home
 from weft.runs.attempt_output import make_redactor
@@ -107,7 +107,12 @@ def replay(
 def _submit(
     store: Store, original: Run, run: str, settings: RunSettings, recordings: Sequence[Recording]
 ) -> None:
-    tasks = [task for task in list_run(store, original.id) if task.request.merge is None]
+    # Tasks that the run itself added, of merges and teams, are added again.
+    tasks = [
+        task
+        for task in list_run(store, original.id)
+        if task.request.merge is None and task.request.kind not in BELOW_TEAM
+    ]
     names = {task.id: task.name for task in tasks}
     needs: dict[int, list[str]] = {task.id: [] for task in tasks}
     for task, need in list_run_edges(store, original.id):

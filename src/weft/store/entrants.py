@@ -229,4 +229,5 @@ def find_entrant(tx: Transaction, team: int, number: int) -> int:
     for row in tx.all("entrants_of", team=team):
         if row["number"] == number:
             return int(row["task"])
-    raise NotFound(f"Task {team} has no entrant {number}; `weft compare {team}` lists them.")
+    label = row_records.label(get_task_row(tx, team))
+    raise NotFound(f"Task {label} has no entrant {number}; `weft compare {label}` lists them.")

@@ -89,8 +89,8 @@ def _require_splittable(checked: CheckedPlan, task: str | None) -> None:
     whole = checked.compiled.plan
     if whole.source not in FORMATS:
         raise InputError(
-            f"{whole.name} is a plan of {whole.source}, which has no subtasks; only a plan.md and "
-            "a prd.json can be split."
+            f"{whole.name} is a plan of {whole.source}, in which weft writes no subtasks; a "
+            "plan.md and a prd.json can be split."
         )
     if task is None:
         return
