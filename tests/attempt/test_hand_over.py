@@ -13,7 +13,7 @@ from attempt.attempt_project import AttemptProject
 from databases import look
 from repositories import git
 from wait_until import wait_until
-from weft.errors import Refused
+from weft.errors import InputError, Refused
 from weft.model import State, TaskRequest
 from weft.runs.attention import read_attention
 from weft.runs.control import answer
@@ -195,6 +195,8 @@ def test_an_agent_asks_and_goes_on_with_the_answer(either: AttemptProject) -> No
     assert str(need).startswith(f"task {task} asks you: Which port?")
     assert need.do == (f'weft answer {task} "…"',)
     assert list_open(either.store) == []
+    with pytest.raises(InputError, match="There is no option 7"):
+        answer(either.store, str(task), "7", now=time.time())
     answer(either.store, str(task), "1", now=time.time())
     either.serve()
     assert either.state(task) is State.DONE

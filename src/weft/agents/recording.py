@@ -105,7 +105,7 @@ def encode_recording(recording: Recording) -> bytes:
 
 
 def encode_json(value: Any) -> bytes:
-    """Encode as ASCII, lone surrogates included, which stand for bytes that are no text."""
+    """Encode as ASCII, so that bytes that are no text, kept as lone surrogates, survive."""
     return json.dumps(value, indent=1).encode()
 
 

@@ -9,10 +9,10 @@ from weft.page.markup import Html, Part, joined, tag
 
 
 def send_form(
-    act: str, label: str, command: str, fields: Mapping[str, object], *inputs: Part
+    act: str, label: str, command: str, fields: Mapping[str, object], *inputs: Part, go: str = ""
 ) -> Html:
-    """Make a form that is always open."""
-    return _form(act, fields, *inputs, _button(label, command, ""))
+    """Make a form with inputs that is always open. `go` is the address to show afterwards."""
+    return _form(act, fields, *inputs, _button(label, command, ""), go=go)
 
 
 def act_button(
@@ -20,20 +20,6 @@ def act_button(
 ) -> Html:
     """Make a form of a single button. `fields` is the body that is posted to `page/act/<act>`."""
     return _form(act, fields, _button(label, command, key), go=go)
-
-
-def act_fields(
-    act: str,
-    label: str,
-    command: str,
-    fields: Mapping[str, object],
-    *inputs: Part,
-    go: str = "",
-    id: str = "",
-) -> Html:
-    """Make an open form with inputs. `go` is the address to show afterwards."""
-    form = _form(act, fields, *inputs, _button(label, command, ""), go=go)
-    return tag("div", form, class_="act note", id=id or None)
 
 
 def act_form(

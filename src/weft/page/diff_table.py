@@ -36,7 +36,7 @@ class DiffPage(Struct, frozen=True, kw_only=True):
 
 
 class LineNotes(Struct, frozen=True, kw_only=True):
-    """The additions to the lines of a diff."""
+    """Comments and forms that stand below lines of a diff, and the links of the line numbers."""
 
     below: Mapping[LinePlace, Sequence[Html]] = {}  # comments and forms, by place
     address: Callable[[LinePlace], str] | None = None  # of a line's link; None: no links

@@ -51,7 +51,8 @@ def _node(task: PlanTask, critical: bool, seconds: float) -> GraphNode:
 
 
 def _bundled(compiled: Compiled) -> list[list[int]]:
-    """Return the graph with a dot before and behind each phase, instead of lines in all pairs."""
+    """Return the graph in which phases meet in a dot, so that not every task of a phase has a line
+    to every task of the next."""
     node = {task.id: place for place, task in enumerate(compiled.plan.tasks)}
     phase_of = [task.phase for task in compiled.plan.tasks]
     successors: list[list[int]] = [[] for _ in node]

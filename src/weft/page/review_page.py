@@ -11,7 +11,7 @@ from weft.formats import clock, count, dollars
 from weft.gate.review_diff import DiffFile
 from weft.gate.review_view import EarlierComment, ReviewView
 from weft.model import ReviewComment
-from weft.page.act_forms import act_button, act_fields, text_area
+from weft.page.act_forms import act_button, send_form, text_area
 from weft.page.diff_table import (
     LineNotes,
     LinePlace,
@@ -226,7 +226,7 @@ def _comment_form(page: ReviewPage) -> Html:
         if line
         else None
     )
-    return act_fields(
+    form = send_form(
         "comment",
         "Add the comment",
         f"weft review {page.review.item.name}",
@@ -235,8 +235,8 @@ def _comment_form(page: ReviewPage) -> Html:
         last,
         link(back, "Cancel"),
         go=back,
-        id="comment-form",
     )
+    return tag("div", form, class_="act note", id="comment-form")
 
 
 def render_task_diff(view: DiffView) -> Html:

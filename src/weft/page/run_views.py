@@ -149,7 +149,7 @@ def _describe_need(need: TaskReport, by_name: Mapping[str, TaskReport]) -> str:
 
 
 def _fold(report: RunReport) -> GraphChart:
-    """Return the graph of phases: a node for all tasks whose names begin alike."""
+    """Return the graph with one node for each phase instead of its tasks."""
     tasks = [task for task in report.tasks if not task.barrier]
     phases: dict[str, list[TaskReport]] = {}
     for task in tasks:

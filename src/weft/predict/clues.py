@@ -75,7 +75,7 @@ def list_companions(
 
 
 def _is_file_name(name: str) -> bool:
-    """Tell whether a word is no usual word of a sentence: `Makefile`, `run.py`, not `run`."""
+    """Tell whether a word looks like the name of a file: `Makefile`, `run.py`, but not `run`."""
     return "." in name or name[:1].isupper()
 
 

@@ -52,7 +52,7 @@ def predict(
 
 
 class _Case:
-    """The hints at files, as they are gathered."""
+    """The hints about each file, collected while a text is examined."""
 
     def __init__(self, weights: Mapping[Clue, float]) -> None:
         self._weights = weights
@@ -69,9 +69,9 @@ class _Case:
             self._reasons[hint.path] = (weight, hint.reason)
 
     def add_companion(self, hint: Hint, probability: float) -> None:
-        """Add a hint that a file gives which changes with a probability.
+        """Add a hint at a file that changes together with a predicted file of this probability.
 
-        The text's own reason stays: a source and its test would else only speak for each other.
+        A reason from the text is kept, since it says more than "changes with its test".
         """
         shares = self._shares.setdefault(hint.path, {})
         share = hint.share * probability

@@ -130,7 +130,7 @@ def add_records(records: Mapping[Clue, ClueRecord], case: PredictionCase) -> dic
 
 
 def weigh_clues(records: Mapping[Clue, ClueRecord]) -> dict[Clue, float]:
-    """Return the weight of each clue: the hits that it had for each hit that it expected."""
+    """Return the weight of each clue: its actual hits divided by the hits it predicted."""
     weights = dict(USUAL_WEIGHTS)
     for clue, record in records.items():
         usual = USUAL_WEIGHTS[clue] * _PRIOR

@@ -23,6 +23,8 @@ from weft.store.tasks import get_task, list_attempts
 from weft.words import full_label, task_clause, task_label, task_state
 
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
+_MOST_OPTIONS: Final = 10
+"""Options of a question."""
 
 
 class TaskOperation(Protocol):
@@ -70,11 +72,19 @@ def answer(store: Store, name: str, text: str, *, now: float) -> ControlResult:
     if task.state is not State.BLOCKED or not attempts or attempts[-1].outcome != ASKED:
         raise Refused(f"{describe_task(task)} {task_clause(task)}; its agent asked no question.")
     options = find_options(history(store, task.id))
-    chosen = int(text) if text.isdecimal() and len(text) < 3 else 0
-    retry_with_note(
-        store, task.id, options[chosen - 1] if 0 < chosen <= len(options) else text, now=now
-    )
+    retry_with_note(store, task.id, _choose(options, text), now=now)
     return _done(store, task, True, "goes on with your answer")
+
+
+def _choose(options: Sequence[str], text: str) -> str:
+    """Return the option with this number; any other text is the answer itself, also `8443`."""
+    number = int(text) if text.isdecimal() and len(text) < 3 else 0
+    if not options or text in options or not 0 < number <= _MOST_OPTIONS:
+        return text
+    if number > len(options):
+        listing = ", ".join(f"{place} {option}" for place, option in enumerate(options, 1))
+        raise InputError(f"There is no option {number}; give a text or choose: {listing}.")
+    return options[number - 1]
 
 
 def find_options(events: Sequence[Event]) -> list[str]:
