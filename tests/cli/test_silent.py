@@ -12,6 +12,8 @@ import pytest
 from cli.plan_project import Project, plan
 from databases import can_write
 from wait_until import wait_until
+from weft.errors import InUse
+from weft.workspace.workspace_records import WorkspacePool, registering
 
 
 @pytest.fixture
@@ -20,13 +22,21 @@ def project(tmp_path: Path, url: str) -> Project:
 
 
 def stop(project: Project, process: subprocess.Popen[bytes]) -> None:
-    """Stop a process, but not in the middle of a transaction: nobody could write then."""
+    """Stop a process, but not while it keeps others from writing or from making workspaces."""
     while True:
         process.send_signal(signal.SIGSTOP)
-        if can_write(project.url):
+        if can_write(project.url) and can_make_workspaces(project):
             return
         process.send_signal(signal.SIGCONT)
         time.sleep(0.01)
+
+
+def can_make_workspaces(project: Project) -> bool:
+    try:
+        with registering(WorkspacePool.of(project.root), patience=0):
+            return True
+    except InUse:
+        return False
 
 
 def test_a_stopped_process_is_told_of_and_resume_takes_over(project: Project) -> None:

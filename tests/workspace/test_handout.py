@@ -24,7 +24,7 @@ from weft import workspace
 from weft.errors import BranchTaken, InputError, InUse, WorkspaceError
 from weft.git.refs import find_commits
 from weft.workspace import attach, branch_ref, changes, release
-from weft.workspace.workspace_records import WorkspacePool
+from weft.workspace.workspace_records import WorkspacePool, registering
 
 
 @pytest.fixture
@@ -348,3 +348,13 @@ def test_a_copied_repository_makes_its_workspaces_anew(root: Path, tmp_path: Pat
     assert git(copy, "cat-file", "-t", commit) == "commit\n"
     assert find_commits(root, [commit]) == {}
     assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_process_that_keeps_the_pool_locked_is_named(root: Path) -> None:
+    pool = WorkspacePool.of(root)
+    with registering(pool):
+        holder = rf"Process {os.getpid()} has kept .* `kill -CONT {os.getpid()}`"
+        with pytest.raises(InUse, match=holder), registering(pool, patience=0):
+            pass
+    with registering(pool, patience=0):
+        pass

@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+_PAUSE: Final = 0.01
 
 
 class Lock:
@@ -23,12 +27,28 @@ class Lock:
     def wait(self) -> None:
         fcntl.flock(self._number, fcntl.LOCK_EX)
 
+    def wait_at_most(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not self.attempt():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_PAUSE)
+        return True
+
     def attempt(self) -> bool:
         try:
             fcntl.flock(self._number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
+
+    def sign(self) -> None:
+        """Write this process's id into the lock's file, for processes that wait."""
+        os.pwrite(self._number, f"{os.getpid():<20}".encode(), 0)
+
+    def read_signature(self) -> str:
+        """Return the id of the process that held the lock last."""
+        return os.pread(self._number, 20, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
         if self._number >= 0:

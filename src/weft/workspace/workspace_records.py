@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -33,6 +34,8 @@ from weft.git.disk import write_whole
 from weft.process import Breaker
 from weft.workspace.filters import lfs_settings
 from weft.workspace.locks import Lock
+
+_PATIENCE: Final = 60.0  # seconds; a process holds the lock of the pool for milliseconds
 
 
 class WorkspacePhase(StrEnum):
@@ -276,11 +279,18 @@ def lock_branch(pool: WorkspacePool, branch: str) -> tuple[Slot, Record, Lock] |
 
 
 @contextlib.contextmanager
-def registering(pool: WorkspacePool) -> Iterator[Lock]:
+def registering(pool: WorkspacePool, patience: float = _PATIENCE) -> Iterator[Lock]:
     """Keep other processes from registering a workspace; hold it shortly."""
     lock = Lock(pool.locks / "pool")
     try:
-        lock.wait()
+        if not lock.wait_at_most(patience):
+            pid = lock.read_signature()
+            raise InUse(
+                f"Process {pid} has kept the workspaces locked for {patience:.0f} s. If it was "
+                f"stopped (Ctrl-Z), continue it with `kill -CONT {pid}`, or end it with "
+                f"`kill -KILL {pid}`; then try again."
+            )
+        lock.sign()
         yield lock
     finally:
         lock.close()
