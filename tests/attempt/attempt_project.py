@@ -19,7 +19,7 @@ import anyio
 import psutil
 import pytest
 
-from databases import can_write, look
+from databases import look
 from forked_python import ForkedPython
 from repositories import git, make_repository
 from store_helpers import url
@@ -155,15 +155,6 @@ class AttemptProject:
         )
         self._engines.append(program)
         return program
-
-    def suspend(self, program: subprocess.Popen[bytes]) -> None:
-        """Stop an engine, but not in the middle of a transaction: others could not write then."""
-        while True:
-            program.send_signal(signal.SIGSTOP)
-            if can_write(self.url):
-                return
-            program.send_signal(signal.SIGCONT)
-            time.sleep(0.01)
 
     def is_settled(self) -> bool:
         states = look(self.url, "SELECT state FROM tasks")

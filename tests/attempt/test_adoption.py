@@ -14,6 +14,7 @@ import pytest
 
 from attempt.attempt_project import AttemptProject
 from databases import look
+from stopped_process import stop_harmlessly
 from wait_until import wait_until
 from weft.errors import Refused
 from weft.model import Outcome, State, TaskRequest
@@ -62,7 +63,7 @@ def killed_and_followed(either: AttemptProject, moment: str) -> None:
     wait_until(lambda: len(either.said(task)) > 5)
     if moment != "talking":
         # Stopped, it cannot deal with what its agent does; nothing it holds expires yet.
-        either.suspend(first)
+        stop_harmlessly(first, either.url, either.root)
         wait_until((either.directory(task) / attempt_files.EXIT).exists)
     if moment == "settling":
         first.send_signal(signal.SIGCONT)

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from cli.plan_project import Project, plan
-from databases import can_write
+from stopped_process import stop_harmlessly
 from wait_until import wait_until
-from weft.errors import InUse
-from weft.workspace.workspace_records import WorkspacePool, registering
 
 
 @pytest.fixture
 def project(tmp_path: Path, url: str) -> Project:
     return Project(tmp_path / "project", url)
-
-
-def stop(project: Project, process: subprocess.Popen[bytes]) -> None:
-    """Stop a process, but not while it keeps others from writing or from making workspaces."""
-    while True:
-        process.send_signal(signal.SIGSTOP)
-        if can_write(project.url) and can_make_workspaces(project):
-            return
-        process.send_signal(signal.SIGCONT)
-        time.sleep(0.01)
-
-
-def can_make_workspaces(project: Project) -> bool:
-    try:
-        with registering(WorkspacePool.of(project.root), patience=0):
-            return True
-    except InUse:
-        return False
 
 
 def test_a_stopped_process_is_told_of_and_resume_takes_over(project: Project) -> None:
@@ -46,7 +23,7 @@ def test_a_stopped_process_is_told_of_and_resume_takes_over(project: Project) ->
     stopped = project.start("run", "plan.md", "--slots", "1")
     try:
         wait_until(lambda: project.rows("SELECT 1 FROM attempts"))
-        stop(project, stopped)
+        stop_harmlessly(stopped, project.url, project.root)
         wait_until(lambda: project.answer("ps", "--json")["silent_workers"])
         [silent] = project.answer("ps", "--json")["silent_workers"]
         [row] = project.rows("SELECT id, seen FROM workers")

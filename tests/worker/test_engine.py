@@ -20,6 +20,7 @@ from attempt.attempt_project import AttemptProject, either, project, url
 from databases import fresh_database, look, postgres_later
 from forked_python import ForkedPython
 from observer import Observer, Picture
+from stopped_process import stop_harmlessly
 from wait_until import PATIENCE, wait_until
 from weft.attempt.attempt import RunningAttempt
 from weft.model import Lease, NewWorker, State
@@ -128,7 +129,7 @@ def suspended(project: AttemptProject, *, gone_after: float, build: str = "") ->
     )
     first = project.engine()
     wait_until(lambda: len(project.marked()) == 2)
-    project.suspend(first)
+    stop_harmlessly(first, project.url, project.root)
     second = project.engine(build=build)
     watch = Watch(project)
     watch.until(lambda: project.said(task) == ["second"])

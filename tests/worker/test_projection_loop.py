@@ -21,6 +21,7 @@ from beads_issues import Issues
 from cli.plan_project import Project, plan
 from databases import change
 from repositories import git
+from stopped_process import stop_harmlessly
 from wait_until import PATIENCE, wait_until
 from weft.model import HUMAN, NewRun, NewTask
 from weft.project.own_repository import get_repository
@@ -212,7 +213,7 @@ def test_a_worker_that_was_stopped_too_long_has_no_effect_when_it_goes_on(
     issues.trouble("slow")
     with started(ended, *WORKER) as first:
         wait_until(issues.raw_calls)
-        first.send_signal(signal.SIGSTOP)
+        stop_harmlessly(first, ended.url, ended.root)
         with started(ended, *WORKER) as second:
             wait_until(lambda: count_holders(ended) == 2)
             first.send_signal(signal.SIGCONT)
