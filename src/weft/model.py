@@ -660,6 +660,9 @@ STEPS: Final = frozenset({HANDED_OVER, ASKED, SLEPT})
 GOES_ON: Final = frozenset({ASKED, SLEPT, PROPOSAL})
 """Outcomes after which the same agent goes on with its session and its work."""
 
+RESUMED: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
+"""Failures after which the next attempt resumes the session and the work."""
+
 
 UNCHECKED: Final = "none"
 """The id of the check where none is configured; every tree passes it."""

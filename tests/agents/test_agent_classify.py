@@ -31,10 +31,9 @@ from weft.agents.events import (
 )
 from weft.agents.failure_text import classify_text, sign_failure
 from weft.agents.reset_time import parse_clock_time, parse_rate_limit
-from weft.attempt.base import RESUMED
 from weft.attempt.outcome import after_failure
 from weft.config import Tuning
-from weft.model import ErrorClass, State
+from weft.model import RESUMED, ErrorClass, State
 
 AUTH, CONFIG, CRASH = ErrorClass.AUTH, ErrorClass.CONFIG, ErrorClass.CRASH
 OTHER, OVERLOAD, TIMEOUT = ErrorClass.OTHER, ErrorClass.OVERLOAD, ErrorClass.TIMEOUT

@@ -71,6 +71,14 @@ class HandedOver(Struct, frozen=True, kw_only=True):
     args: Mapping[str, ArgValue]
 
 
+class InterruptedWork(Struct, frozen=True, kw_only=True):
+    """Work of an earlier attempt, whose session cannot be continued."""
+
+    base: str | None  # the commit that the work is compared with; None: there is no work
+    reason: str  # why that attempt ended
+    last_words: str
+
+
 class Briefing(Struct, frozen=True, kw_only=True):
     """All facts about a task that an agent may see."""
 
@@ -97,6 +105,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     sent: tuple[SentTask, ...] = ()
     hop: HandedOver | None = None
     woken: str = ""  # why a task that slept goes on
+    left_off: InterruptedWork | None = None
     steps: tuple[NextAgent, ...] = ()  # agents it may hand over to
     tools: bool = False  # whether it can call weft's own
     candidates: tuple[str, ...] = ()  # diffs to compare; the template of the agent is not used
@@ -328,6 +337,21 @@ def _handed_over(briefing: Briefing) -> str:
     return "\n\n".join(line for line in lines if line)
 
 
+def _left_off(briefing: Briefing) -> str:
+    work = briefing.left_off
+    if work is None:
+        return ""
+    lines = ["An earlier attempt at this task ended early, and its conversation is not here."]
+    if work.base is not None:
+        lines[0] += (
+            f" Its work is in the workspace; `git diff {work.base}` shows it. Go on from it."
+        )
+    for heading, text in (("It ended with", work.reason), ("Its last words", work.last_words)):
+        if text.strip():
+            lines.append(f"{heading}:\n\n{_quoted(_cut(text.strip(), _LONGEST_SUMMARY))}")
+    return "\n\n".join(lines)
+
+
 def _change(briefing: Briefing) -> str:
     return f"{briefing.change} shows it." if briefing.change else ""
 
@@ -348,6 +372,7 @@ _SECTIONS: Final[tuple[Section, ...]] = (
     ("What was found", frozenset({"findings"}), lambda b: write_fenced(b.findings)),
     ("Why the last attempt was refused", frozenset({"refusal"}), _refusal),
     ("Handed over to you", frozenset({"note", "args"}), _handed_over),
+    ("Where the last attempt stopped", frozenset(), _left_off),
     ("Why you go on", frozenset(), lambda b: b.woken),
     ("Comments on your work", frozenset({"review"}), _review),
     ("Tasks you have sent", frozenset({"sent"}), _sent),

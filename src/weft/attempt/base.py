@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from msgspec import Struct
 
 from weft import git, stages
+from weft.attempt import start_record
 from weft.errors import WeftError
 from weft.git.refs import find_commits
-from weft.model import GOES_ON, Attempt, ErrorClass, Grant, Hop, State, Task, TaskKind
+from weft.model import GOES_ON, RESUMED, Attempt, Grant, Hop, State, Task, TaskKind
 from weft.project.site import Site
 from weft.store.gate import find_landed
 from weft.store.hops import list_hops
@@ -20,14 +20,12 @@ from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
 from weft.workspace.names import trunk_ref
 
-RESUMED: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
-"""Failures after which the next attempt resumes the session and the work."""
-
 
 class Beginning(Struct, frozen=True, kw_only=True):
     base: str  # the commit that the work is compared with
     start: str  # the first commit in the workspace
     resumed: Attempt | None = None  # the attempt whose session continues
+    interrupted: Attempt | None = None  # the attempt whose work continues without its session
     tests: tuple[str, ...] = ()  # protected files of an earlier stage
     subject: tuple[str, str] | None = None  # the reviewed candidate and its base
 
@@ -42,6 +40,9 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
         return Beginning(
             base=resumed.base, start=resumed.candidate or resumed.base, resumed=resumed
         )
+    interrupted = _interrupted(site, task, grant, earlier)
+    if interrupted is not None:
+        return interrupted
     if task.request.kind is TaskKind.COMPARISON:
         base = _base(site, task)
         return Beginning(base=base, start=base)
@@ -73,6 +74,22 @@ def _resumed(site: Site, earlier: Sequence[Attempt], grant: Grant) -> Attempt | 
     return last if last and last.outcome in RESUMED and _can_resume(site, last, grant) else None
 
 
+def _interrupted(
+    site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt]
+) -> Beginning | None:
+    """Go on from the work of an attempt that was cut short, in a session of its own: the session
+    is on another host, or lost."""
+    last = earlier[-1] if earlier else None
+    if last is None or last.outcome not in RESUMED or stages.looks(grant.stage):
+        return None
+    if not last.session:
+        return None  # its program has no sessions: it starts over
+    if last.candidate is None or last.base is None or not _has_commits(site, last):
+        return None
+    tests = _protected(site, task, grant, earlier)
+    return Beginning(base=last.base, start=last.candidate, interrupted=last, tests=tests)
+
+
 def _continued(site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt]) -> Attempt | None:
     """Return the last attempt of the task that this task continues, if this is the first attempt
     and that session can be resumed here."""
@@ -85,9 +102,17 @@ def _continued(site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt])
 def _can_resume(site: Site, last: Attempt, grant: Grant) -> bool:
     if not last.session or last.agent != grant.agent:
         return False
-    wanted = [commit for commit in (last.base, last.candidate) if commit is not None]
-    # Without its commits, the attempt ran on another machine.
-    return len(find_commits(site.common, wanted)) == len(set(wanted))
+    return _ran_here(site, last) and _has_commits(site, last)
+
+
+def _ran_here(site: Site, attempt: Attempt) -> bool:
+    """Tell whether an attempt ran on this host, which alone has its session and its workspace."""
+    return start_record.find(site.directory(attempt.task, attempt.number)) is not None
+
+
+def _has_commits(site: Site, attempt: Attempt) -> bool:
+    wanted = {commit for commit in (attempt.base, attempt.candidate) if commit is not None}
+    return len(find_commits(site.common, wanted)) == len(wanted)
 
 
 def find_hop(hops: Sequence[Hop], earlier: Sequence[Attempt]) -> Hop | None:
@@ -115,6 +140,7 @@ def _chain_base(
     goes_on = last is not None and last.outcome in GOES_ON and last.agent == grant.agent
     made: Hop | Attempt | None = last if goes_on else hop
     session = last if goes_on and last is not None and _can_resume(site, last, grant) else None
+    cut_off = last if goes_on and last is not None and last.session and not session else None
     if made is None or made.candidate is None or made.base is None:
         return None if session is None else Beginning(base=base, start=base, resumed=session)
     start = made.candidate
@@ -124,7 +150,7 @@ def _chain_base(
         except WeftError:  # it does not merge with trunk: the gate sends it back with the conflict
             base = made.base
     tests = _protected(site, task, grant, earlier)
-    return Beginning(base=base, start=start, resumed=session, tests=tests)
+    return Beginning(base=base, start=start, resumed=session, interrupted=cut_off, tests=tests)
 
 
 def _protected(site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt]) -> tuple[str, ...]:
@@ -150,11 +176,10 @@ def _sent_back(
     if not mine or mine[-1].candidate not in round.candidates or mine[-1].base is None:
         return None
     made, base = mine[-1], mine[-1].base
-    commits = [base, made.candidate or base]
-    if len(find_commits(site.common, commits)) < len(set(commits)):
-        return None  # it was made on another machine
-    same = made.session and made.agent == grant.agent
-    goes_on = same and all(stages.looks(old.stage) for old in earlier if old.number > made.number)
+    if not _has_commits(site, made):
+        return None  # its host is gone
+    later = [old for old in earlier if old.number > made.number]
+    goes_on = _can_resume(site, made, grant) and all(stages.looks(old.stage) for old in later)
     before = _made_before(task, grant, earlier)
     tests = _paths(site, before.base, before.candidate or "") if before and before.base else ()
     return Beginning(

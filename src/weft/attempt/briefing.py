@@ -10,6 +10,7 @@ from weft.agents.next_agents import NextAgent
 from weft.agents.prompt import (
     Briefing,
     HandedOver,
+    InterruptedWork,
     LandedChange,
     NeededTask,
     PromptMessage,
@@ -20,6 +21,7 @@ from weft.model import (
     BELOW_TEAM,
     PROPOSAL,
     SLEPT,
+    Attempt,
     ErrorClass,
     Event,
     Grant,
@@ -60,13 +62,15 @@ def brief(
     tools: bool = False,
     prose: Mapping[str, str] = NO_PROSE,
     candidates: tuple[str, ...] = (),
+    interrupted: Attempt | None = None,
 ) -> Briefing:
     """Collect the content of a prompt.
 
     `needs` are the needed tasks, each with its commit; `subject` is a reviewed candidate and its
     base; `sent` are the tasks that a lead has sent; `review` is a round that was sent back; `hop`
     is the hand-over to its agent, and `steps` are the agents that may follow; `prose` is that of
-    the plan, and of its phases by title; `candidates` are diffs to compare.
+    the plan, and of its phases by title; `candidates` are diffs to compare; `interrupted` is the
+    attempt whose work goes on without its session.
     """
     asked = task.request
     return Briefing(
@@ -102,6 +106,7 @@ def brief(
         ),
         hop=None if hop is None else HandedOver(giver=hop.giver, note=hop.note, args=hop.args),
         woken=woken(history),
+        left_off=None if interrupted is None else _left_off(task, interrupted, history),
         steps=() if subject else steps,
         tools=tools,
     )
@@ -120,6 +125,19 @@ def refusal(history: Sequence[Event]) -> str:
         if event.kind == "attempt_finished":
             return str(event.data["reason"]) if event.data["outcome"] in _TO_BLAME else ""
     return ""
+
+
+def _left_off(task: Task, last: Attempt, history: Sequence[Event]) -> InterruptedWork:
+    reasons = [
+        str(event.data["reason"])
+        for event in history
+        if event.kind == "attempt_finished" and event.data["attempt"] == last.number
+    ]
+    return InterruptedWork(
+        base=last.base if last.candidate else None,
+        reason="".join(reasons[-1:]),
+        last_words=task.result,
+    )
 
 
 def woken(history: Sequence[Event]) -> str:

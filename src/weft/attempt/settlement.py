@@ -448,8 +448,20 @@ def _tell_surroundings(ended: Ended) -> None:
 
 def _hand_back(ended: Ended, reason: str) -> None:
     _tell_surroundings(ended)
+    if ended.site.transport is not None:
+        _send_home(ended)
     spent = _settled(ended) or None
     release(ended.site.store, ended.fence, now=time.time(), reason=reason, spent=spent)
+
+
+def _send_home(ended: Ended) -> None:
+    """Push unfinished work, which home archives: this host may be gone tomorrow."""
+    # Cancelling broke off git in the workspace; this git command must still run.
+    fresh = replace(ended, workspace=replace(ended.workspace, terms=ended.site.terms()))
+    try:
+        push_candidate(ended.site, ended.order, ended.fence, _keep(fresh))
+    except (Refused, BrokenOff) as error:  # it is archived here
+        log.warning("the work on %s stays on this host: %s", ended.order.branch, error)
 
 
 def _settled(ended: Ended) -> dict[str, int]:

@@ -220,6 +220,7 @@ def _fill(
         tools=mcp is not None,
         prose={} if site.settings is None else site.settings.prose,
         candidates=_read_candidates(site, task),
+        interrupted=beginning.interrupted or (beginning.resumed if last is None else None),
     )
     text = prompt.write_prompt(agent, briefing)
     played = find_played(site, agent, ordered, text)

@@ -30,6 +30,7 @@ from weft.store.lease_rows import NewLease, end_lease, settle_spending, write_le
 from weft.store.ledger import Ledger
 from weft.store.limit_table import penalise, stop_agent
 from weft.store.reviews import record_answers
+from weft.store.session_hosts import prefer_host
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 from weft.store.team_rows import is_contending, is_entrant, is_out, join_team
@@ -297,6 +298,7 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         stop_agent(tx, outcome.stops_agent, outcome.reason, now=now)
     if outcome.hop is not None:
         record_hop(tx, task, outcome.hop, outcome, now=now)
+    prefer_host(tx, lease, task, outcome)
     _move(tx, task, state, reason, outcome, now=now)
     tx.event(
         "attempt_finished",

@@ -27,6 +27,7 @@ from anyio.to_thread import run_sync
 
 from weft import git
 from weft.attempt.orphans import Staying, free_workspaces, prove_dead
+from weft.attempt.pushed_candidates import keep_pushed
 from weft.config import Config
 from weft.errors import InputError, StoreError, WeftError, find_passing_fault
 from weft.gate.check_run import end_orphaned_check
@@ -354,6 +355,8 @@ async def _reap_loop(
             await scheduler.adopt_orphans(work, place)
             await run_sync(lambda: free_workspaces(site, staying))
             await run_sync(lambda: _hedge(site))
+            if site.transport is None:
+                await run_sync(lambda: keep_pushed(site, now=time.time()))
         except (WeftError, OSError) as error:
             log.warning("could not check for dead workers: %s", error)
         await _wait_death(site, place)

@@ -14,6 +14,11 @@ SELECT pid, pid_start FROM workers
 WHERE departed IS NULL AND host = :host AND boot = :boot AND pid IS NOT NULL
   AND pid_start IS NOT NULL;
 
+-- name: other_hosts
+-- Tell whether a process of another host is present.
+SELECT EXISTS (
+    SELECT 1 FROM workers WHERE departed IS NULL AND kind = 'process' AND host <> :host) AS value;
+
 -- name: worker_use
 -- Return the slots of a worker and the number in use.
 SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS capacity,
