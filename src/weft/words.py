@@ -27,6 +27,14 @@ STATE_WORDS: Final[Mapping[str, str]] = {
     State.CANCELLED: "cancelled",
     State.EVICTED: "evicted",
 }
+ENTRANT_RESULTS: Final[Mapping[str, str]] = {
+    "open": "no result yet",
+    "green": "green",
+    "failed": "no candidate in scope",
+    "conflict": "does not merge",
+    "gate_red": "fails the gate's check",
+    "task_red": "fails the task's check",
+}
 IN_REVIEW: Final = "in review"
 """The word for a task in a stage that gives a verdict, and for a candidate that waits for a person.
 The reason of the task is the same word then."""

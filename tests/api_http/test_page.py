@@ -18,6 +18,8 @@ ACTS = {
     "approve": {"task": 1},
     "reject": {"task": 1, "text": "no"},
     "retry": {"task": 1},
+    "answer": {"task": 1, "text": "1"},
+    "choose": {"task": 1, "entrant": 1},
     "skip": {"task": 1},
     "pause": {"name": "1"},
     "resume": {"name": "1"},
@@ -98,6 +100,15 @@ def test_views_and_acts_need_a_token(server: Server) -> None:
         assert httpx.get(f"{server.url}/page/{view}").status_code == 401
     for act, body in ACTS.items():
         assert httpx.post(f"{server.url}/page/act/{act}", json=body).status_code == 401
+
+
+def test_only_a_task_with_a_team_has_a_candidate_to_choose(server: Server) -> None:
+    admin = server.client()
+    task = admin.send("Some work")
+    body = {"task": task, "entrant": 1}
+    answer = admin.http.post("/page/act/choose", json=body)
+    assert answer.status_code == 409
+    assert "has no team" in answer.text
 
 
 def test_a_token_that_only_reads_sees_no_forms_and_may_not_act(server: Server) -> None:

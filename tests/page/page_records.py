@@ -22,6 +22,7 @@ from weft.model import (
 from weft.runs.attention import AttentionItem
 from weft.runs.decisions import Decision
 from weft.runs.explanation import AtGate, Explanation, Reproduction
+from weft.store.team_views import EntrantView, StepView, TeamView
 
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&'<b>"
 NOW = 1_800_000_000.0
@@ -175,6 +176,39 @@ def make_explanation(state: State = State.RUNNING) -> Explanation:
         hops=(),
         silent=None,
         events=(),
+        team=make_team(),
+    )
+
+
+def make_team(state: str = "undecided") -> TeamView:
+    return TeamView(
+        task=1,
+        state=state,
+        strategy=EVIL,
+        size=2,
+        winner=2 if state == "decided" else None,
+        entrants=(make_entrant(1, ""), make_entrant(2, "c" * 40)),
+        steps=(StepView(step=EVIL, left=(2,), out={"1": EVIL}),),
+    )
+
+
+def make_entrant(number: int, commit: str) -> EntrantView:
+    return EntrantView(
+        number=number,
+        task=10 + number,
+        name=EVIL,
+        agent=EVIL,
+        state="gating",
+        result="green" if commit else "failed",
+        report=EVIL,
+        lines=5 if commit else 0,
+        tests=(EVIL,),
+        attempts=1,
+        seconds=60.0,
+        tokens=100,
+        micro_usd=250_000,
+        commit=commit,
+        base="b" * 40,
     )
 
 

@@ -17,9 +17,11 @@ from page.page_records import (
     make_explanation,
     make_gate,
     make_limit,
+    make_task,
+    make_team,
 )
 from weft.attempt.outcome import refuse_outside
-from weft.model import State
+from weft.model import State, TaskRequest, TeamRequest
 from weft.page.files_view import (
     ClaimComparison,
     FilesView,
@@ -36,6 +38,7 @@ from weft.page.needs_view import NeedsView, find_wanted_files, render_needs
 from weft.page.now_view import GROUPS, NowView, WorkRow, render_now
 from weft.page.spend_view import RunSpend, SpendView, render_spend
 from weft.page.task_view import TABS, TaskView, render_task
+from weft.page.team_view import render_team
 from weft.store.messages import TaskMessage
 from weft.store.summaries import Cost, RunBudget
 
@@ -225,6 +228,22 @@ def test_a_question_has_a_button_for_each_option_by_number() -> None:
     assert "weft answer r/1.1 1" in shown
     assert "weft answer r/1.1 2" in shown
     assert "<script" not in shown
+
+
+def test_a_person_chooses_among_candidates_until_one_is_chosen() -> None:
+    shown = render_team(make_team(), make_task(), may_choose=True)
+    assert "weft choose r/1.1 2" in shown
+    assert "weft choose r/1.1 1" not in shown  # without a candidate
+    assert "weft choose" not in render_team(make_team("decided"), make_task(), may_choose=True)
+    assert "weft choose" not in render_team(make_team(), make_task(), may_choose=False)
+
+
+def test_an_undecided_team_leads_to_the_comparison() -> None:
+    request = TaskRequest(title="t", team=TeamRequest(strategy="best-of", pipelines=()))
+    decision = make_decision("blocked")
+    decision = replace(decision, task=make_task(1, State.BLOCKED, request=request))
+    view = NeedsView(decisions=[decision], may_act=True, agents=[], runs={}, ends={}, now=NOW)
+    assert 'href="#/task/1/team"' in render_needs(view)
 
 
 def test_files_that_an_agent_wanted_are_read_from_the_reason() -> None:

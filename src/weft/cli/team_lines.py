@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
 from weft.formats import count, dollars, duration, first_line
 from weft.runs.team_comparison import ComparedEntrant
 from weft.store.team_views import EntrantView, TeamView
+from weft.words import ENTRANT_RESULTS
 
-RESULTS: Final[Mapping[str, str]] = {
-    "open": "no result yet",
-    "green": "green",
-    "failed": "no candidate in scope",
-    "conflict": "does not merge",
-    "gate_red": "fails the gate's check",
-    "task_red": "fails the task's check",
-}
 _NARROWEST: Final = 36  # columns of a diff
 _LINES: Final = 200  # of each diff
 
@@ -46,7 +39,7 @@ def _sign(entrant: EntrantView, team: TeamView) -> str:
 
 
 def _fate(entrant: EntrantView) -> str:
-    parts = [RESULTS[entrant.result]]
+    parts = [ENTRANT_RESULTS[entrant.result]]
     if entrant.result == "open":
         parts.append(entrant.state)
     if entrant.lines:

@@ -235,7 +235,10 @@ def stuck_acts(decision: Decision, agents: Sequence[str]) -> Iterator[Html]:
         yield act_button("retry", "Ask again", f"weft retry {name}", {"task": task.id}, key="r")
     yield skip_button(decision)
     yield link(f"task/{task.id}", "Open the task", class_="button")
-    yield link(f"diff/{task.id}", "Open the diff", class_="button")
+    if task.request.team is not None:
+        yield link(f"task/{task.id}/team", "Compare the candidates", class_="button")
+    else:
+        yield link(f"diff/{task.id}", "Open the diff", class_="button")
 
 
 def skip_button(decision: Decision) -> Html:

@@ -13,11 +13,12 @@ from weft.model import TERMINAL, Attempt, State
 from weft.page.act_forms import act_button, act_form, select, send_form, text_area
 from weft.page.log_view import LogMatch, LogWindow, render_log, render_matches
 from weft.page.markup import Html, Part, article, described, link, since, state_tag, table, tag, tr
+from weft.page.team_view import render_team
 from weft.runs.explanation import Explanation
 from weft.store.messages import TaskMessage
 from weft.words import full_label, task_state
 
-TABS: Final = ("log", "attempts", "checks", "prompt", "events", "messages")
+TABS: Final = ("log", "attempts", "checks", "team", "prompt", "events", "messages")
 
 
 class TaskView(Struct, frozen=True, kw_only=True):
@@ -117,6 +118,7 @@ def _tabs(view: TaskView) -> Html:
             data_key="m" if tab == "messages" and view.tab != tab else None,
         )
         for tab in TABS
+        if tab != "team" or view.explanation.team is not None
     ]
     return tag("nav", links, class_="tabs", aria_label="Parts of the task")
 
@@ -129,6 +131,8 @@ def _body(view: TaskView) -> Part:
             return _attempts(view)
         case "checks":
             return _checks(view)
+        case "team":
+            return _team(view)
         case "prompt":
             return tag("pre", view.prompt or "No prompt: the task has not been started yet.")
         case "events":
@@ -136,6 +140,13 @@ def _body(view: TaskView) -> Part:
             return table(("Time", "Event"), rows, caption="Events")
         case _:
             return _messages(view)
+
+
+def _team(view: TaskView) -> Part:
+    team, task = view.explanation.team, view.explanation.task
+    if team is None:
+        return tag("p", "No team: a single agent works on this task.", class_="dim")
+    return render_team(team, task, may_choose=view.may_act)
 
 
 def _log(view: TaskView) -> Part:

@@ -17,6 +17,7 @@ from weft.formats import micro_dollars
 from weft.runs import control
 from weft.runs.agent_change import retry_with_agent
 from weft.runs.control import ControlResult
+from weft.runs.team_comparison import choose_candidate
 from weft.store import Store
 from weft.store.limit_table import resume_agent, set_limit
 from weft.swarm import inbox
@@ -39,6 +40,10 @@ class RejectAct(TaskAct):
 
 class AnswerAct(TaskAct):
     text: Words
+
+
+class ChooseAct(TaskAct):
+    entrant: Number
 
 
 class RetryAct(TaskAct):
@@ -92,6 +97,15 @@ async def answer(request: Request, body: AnswerAct) -> Response:
     return await _control(
         request, lambda store, now: control.answer(store, str(body.task), body.text, now=now)
     )
+
+
+@router.post("/choose")
+async def choose(request: Request, body: ChooseAct) -> Response:
+    def work(store: Store, now: float) -> ControlResult:
+        name = choose_candidate(store, str(body.task), body.entrant)
+        return ControlResult(text=f"Entrant {body.entrant} was chosen for task {name}.")
+
+    return await _control(request, work)
 
 
 @router.post("/retry")
