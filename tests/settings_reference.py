@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import fields
 
+from weft import host_labels
 from weft.agents.agent import ARG_TYPES, PROGRAMS
 from weft.config import DEFAULT_LIMITS, SECTIONS, Config
 from weft.model import Priority
@@ -49,6 +50,9 @@ TYPES = {
 NARROWER: dict[str, dict[str, Any]] = {
     "gate.squash": {"enum": ["task", "story"]},
     "gate.slots": {"type": "integer", "minimum": 1, "maximum": 256},
+}
+LABELS: dict[str, Any] = {
+    "anyOf": [TEXT, {"type": "array", "items": {"type": "string", "pattern": host_labels.PATTERN}}]
 }
 KINDS: dict[str, Any] = {"enum": ["on", "landlock", "bwrap", "off", True, False]}
 
@@ -109,6 +113,7 @@ AGENT_TYPES: dict[str, dict[str, Any]] = {
     "sends_to": NAMES,
     "from": TEXT,
     "hands_to": NAMES,
+    "needs_labels": LABELS,
     "hops": {"type": "integer", "minimum": 1, "maximum": 1000},
 }
 
@@ -126,6 +131,7 @@ STORY_TYPES: dict[str, dict[str, Any]] = {
     "skipped": FLAG,
     "notes": {},  # of any type; only text is read
     "agent": PROSE,
+    "needs_labels": {"anyOf": [*LABELS["anyOf"], {"type": "null"}]},
     "check": PROSE,
     "review": {"enum": ["you", None]},
     "team": {"type": ["string", "null"]},
@@ -136,6 +142,7 @@ STORY_TYPES: dict[str, dict[str, Any]] = {
 }
 ATTRIBUTE_MEANINGS = {
     "agent": "name of an agent file; human: you do it",
+    "needs_labels": "labels that its worker must have, such as gpu",
     "check": "a command that the candidate has to pass besides the gate's",
     "review": "you: you accept the candidate before it lands",
     "team": "several entrants work on it: hedge, best-of 3, 3 of claude, or names of agents",
@@ -313,7 +320,7 @@ def story_properties(keys: str, types: dict[str, dict[str, Any]]) -> dict[str, A
     text = (SOURCES / "plan" / "prd.py").read_text()
     text = text.partition(f"\n{keys}: Final = (\n")[2].partition("\n)\n")[0]
     meanings = dict(re.findall(r'^    "(\w+)",  # (.*)$', text, re.MULTILINE))
-    if "*JSON_KEYS" in text:
+    if "*JSON_ATTRIBUTES" in text:
         meanings |= ATTRIBUTE_MEANINGS
     return {
         spelling: {"description": meaning, **types[key]}

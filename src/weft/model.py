@@ -211,6 +211,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     continues: int | None = None  # the task whose session its agent goes on with
     team: TeamRequest | None = None  # several entrants work on it
     compares: CandidatePair | None = None  # of a comparison
+    needs_labels: tuple[str, ...] = ()  # of its worker, besides those of its agents
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -409,6 +410,8 @@ class NewWorker(Struct, frozen=True, kw_only=True):
     host_limits: Mapping[str, int] = field(default_factory=dict)  # `ram_mb`, `port`
     gates: bool = True  # it serves the gates of its repositories; False: home does
     lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
+    labels: tuple[str, ...] = ()  # for tasks that ask for them
+    alone: bool = False  # its process does nothing else: `weft worker`
 
 
 class NewMember(Struct, frozen=True, kw_only=True):
@@ -449,6 +452,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     silent_since: float | None = None  # set when the last sign of life is older than a lease
     gates: bool = True  # it serves the gates of its repositories
     lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
+    labels: tuple[str, ...] = ()  # for tasks that ask for them
+    alone: bool = False  # its process does nothing else: `weft worker`
     # Of members of a swarm:
     role: str = ""
     is_lead: bool = False

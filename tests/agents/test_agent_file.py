@@ -29,6 +29,7 @@ args: [--search, "-c", 'model_reasoning_effort="high"']
 max_concurrency: 3
 stage: implement
 capabilities: [python, sql]
+needs_labels: gpu, arm64
 provider: openai
 prices: {input: 1.25, output: 10, cache_read: $0.125}
 timeout: 1h 30m
@@ -61,7 +62,7 @@ def test_every_setting_is_understood() -> None:
         name="some",
         file="agents/some.md",
         template="Do {{ task.text }}\n",
-        template_line=23,
+        template_line=24,
         runs="codex",
         description="Everything: at once",
         model="gpt-5.5-codex",
@@ -69,6 +70,7 @@ def test_every_setting_is_understood() -> None:
         max_concurrency=3,
         stage="implement",
         capabilities=("python", "sql"),
+        needs_labels=("gpu", "arm64"),
         provider="openai",
         # Cached input without a price of its own costs as much as any input.
         prices=Prices(
@@ -155,6 +157,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(start: str) -> None:
         ("---\nruns: claude\ntimeout: -5m\n---\n", 3, "with its unit"),
         ("---\nruns: claude\nmax_concurrency: many\n---\n", 3, "whole number"),
         ("---\nruns: claude\nmax_concurrency: 1.5\n---\n", 3, "whole number"),
+        ("---\nruns: claude\nneeds_labels: [gpu, Big]\n---\n", 3, "lower-case letters"),
+        ("---\nruns: claude\nneeds_labels: {a: b}\n---\n", 3, "must be"),
         ("---\nruns: claude\nbudget: lots\n---\n", 3, "amount of dollars"),
         ("---\nruns: claude\nbudget: 1e9\n---\n", 3, "amount of dollars"),
         ("---\nruns: claude\nbudget: .nan\n---\n", 3, "amount of dollars"),

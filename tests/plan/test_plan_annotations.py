@@ -28,6 +28,7 @@ def test_every_key_of_a_task_is_read() -> None:
         "priority: high; class: batch",
         "budget: $3, 30m; uses: port=1, ram_gb=2",
         "check: make test",
+        "needs_labels: gpu, arm64",
         "team: 3 of claude",
         "id: one",
         "parallel-group: core setup",
@@ -41,6 +42,7 @@ def test_every_key_of_a_task_is_read() -> None:
     assert task.budget == Budget(usd=3.0, seconds=1800)
     assert dict(task.uses) == {"port": 1, "ram_gb": 2}
     assert task.check == "make test"
+    assert task.needs_labels == ("gpu", "arm64")
     assert task.team == Team(strategy=Strategy.BEST_OF, size=3, agents=("claude",) * 3)
     assert task.id == "one"
     assert task.group == "core setup"
@@ -104,6 +106,12 @@ def test_budgets_are_money_and_time(value: str, budget: Budget) -> None:
         "budget: ",
         "uses: port",
         "uses: port=0",
+        "uses: label:gpu=1",
+        "needs_labels: GPU",
+        "needs_labels: a b",
+        "needs_labels: gpu,,arm64",
+        "needs_labels:",
+        f"needs_labels: {','.join(f'a{n}' for n in range(33))}",
         "team: claude",
         "team: 0 of claude",
         "agent: two words",

@@ -42,6 +42,24 @@ def test_a_story_is_read_with_everything_it_says() -> None:
     assert task.line == 4
 
 
+@pytest.mark.parametrize("value", ["gpu, arm64", ["gpu", "arm64"], ["gpu", "arm64", "gpu"]])
+@pytest.mark.parametrize("key", ["needs_labels", "needsLabels"])
+def test_labels_are_a_list_or_text(key: str, value: object) -> None:
+    assert read_one(**{key: value}).needs_labels == ("gpu", "arm64")
+
+
+def test_a_bad_label_is_an_error_with_its_pointer() -> None:
+    text = prd(story(needs_labels=["gpu", "Big GPU"]))
+    assert only(problems(text, "prd.json"), "bad-value").pointer == "/stories/0/needs_labels/1"
+
+
+def test_a_subtask_asks_for_the_labels_of_its_story_too() -> None:
+    subtasks = [{"title": "x", "files": ["x"], "needs_labels": "big"}, {"title": "y", "files": []}]
+    read_tasks = tasks(prd(story(needs_labels="gpu", subtasks=subtasks)), "prd.json")
+    assert read_tasks["S.a"].needs_labels == ("big", "gpu")
+    assert read_tasks["S.b"].needs_labels == ("gpu",)
+
+
 def test_camel_case_is_read_too() -> None:
     text = json.dumps(
         {

@@ -12,6 +12,7 @@ from types import CodeType, FrameType
 
 from cli.shell import make_project
 from weft import plan
+from weft.admission.capacity import list_labels
 from weft.cli.run_preview import prepare_plan
 from weft.plan.plan_prose import LONGEST
 from weft.project.project import get_project
@@ -121,3 +122,18 @@ def test_a_preview_reads_the_plan_once_and_makes_no_store(tmp_path: Path) -> Non
     assert counter.calls == ONCE
     assert preview.pipelines[0].tasks == 2
     assert not project.has_store
+
+
+def test_a_task_asks_for_its_own_labels_and_those_of_its_agent(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project")
+    agent = root / ".weft/agents/try.md"
+    agent.write_text(agent.read_text().replace("---\n", "---\nneeds_labels: arm64\n", 1))
+    (root / "plan.md").write_text(PLAN.replace("files: a.txt", "files: a.txt; needs_labels: gpu"))
+    project = get_project(root, os.environ)
+    with project.open_store() as store:
+        ahead = prepare_plan(project, root, "plan.md", RunOptions(agent="try"))
+        submitted, _ = submit_draft(project, store, ahead.draft)
+        first, second = list_run(store, submitted.run)
+    assert list_labels(first.demand) == {"gpu", "arm64"}
+    assert first.request.needs_labels == ("gpu",)
+    assert list_labels(second.demand) == {"arm64"}

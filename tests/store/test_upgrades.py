@@ -332,6 +332,10 @@ FROZEN = {
         "sqlite": "8688f7cb7f009918105d3123b67281a71a28802f26f9b0814f91b69c3013eb97",
         "postgres": "bfbe1af27b495ad226fbec79a93a8ae16253ed7bc0c16ebfd555fa05a329ac7d",
     },
+    13: {
+        "sqlite": "8738e0c7a40edc88ce0212054e0aa93e5b1d92836efe9e3a38ee30630a0c4f95",
+        "postgres": "9b20485bc5ef6bfe7de2286a6225025ed033cb5fea29bb14feac284ea1400f44",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

@@ -81,3 +81,12 @@ def test_nothing_is_wanted_while_nothing_may_start(store: Store) -> None:
     assert sum(wanted(store).values()) == 1
     stop_admissions(store, now=0)
     assert wanted(store) == {}
+
+
+def test_wanted_slots_are_counted_by_labels(store: Store) -> None:
+    for number, labels in enumerate([(), ("gpu",), ("gpu",), ("gpu", "arm64")]):
+        demand = {"worker:@": 1, **{f"label:{label}": 1 for label in labels}}
+        put(store, f"t{number}", demand=demand)
+    with psycopg.connect(store.url) as connection:
+        rows = connection.execute("SELECT labels, slots FROM weft.wanted").fetchall()
+    assert dict(rows) == {"": 1, "gpu": 2, "arm64,gpu": 1}

@@ -16,6 +16,9 @@ from weft.errors import InputError
 from weft.formats import count, dollars
 from weft.model import HERE, Demand
 
+_LABEL: Final = "label:"
+"""The start of a demand for a label of the worker, which uses nothing up."""
+
 MOST: Final = 2**50
 """The largest amount, so that a sum of thousands stays within a database's integers."""
 
@@ -62,8 +65,10 @@ def attempt_demand(
     agent: str | None,
     provider: str | None,
     uses: Demand | None = None,
+    labels: Iterable[str] = (),
 ) -> dict[str, int]:
-    """Return the demand of an attempt: a slot of every limit that concerns it, and its `uses`."""
+    """Return the demand of an attempt: a slot of every limit that concerns it, its `uses`, and the
+    labels that its worker must have."""
     demand = {f"worker:{HERE}": 1, "requests": 1}
     if agent:
         demand[f"agent:{agent}"] = 1
@@ -76,25 +81,42 @@ def attempt_demand(
         demand[f"provider:{provider}"] = 1
     for resource, amount in (uses or {}).items():
         demand[resource] = demand.get(resource, 0) + amount
-    return demand
+    return demand | {f"{_LABEL}{label}": 1 for label in labels}
 
 
 def change_agent(
-    demand: Demand, *, run: str | None, stage: str | None, agent: str, provider: str | None
+    demand: Demand,
+    *,
+    run: str | None,
+    stage: str | None,
+    agent: str,
+    provider: str | None,
+    labels: Iterable[str] = (),
 ) -> dict[str, int]:
     """Return the demand of an attempt by another agent, with the same `uses`."""
-    named = ("worker:", "agent:", "provider:", f"run:{run}/agents", "stage:")
+    named = ("worker:", "agent:", "provider:", f"run:{run}/agents", "stage:", _LABEL)
     uses = {
         resource: amount
         for resource, amount in demand.items()
         if not resource.startswith(named) and resource not in ("requests", "llm")
     }
-    return attempt_demand(run=run, stage=stage, agent=agent, provider=provider, uses=uses)
+    return attempt_demand(
+        run=run, stage=stage, agent=agent, provider=provider, uses=uses, labels=labels
+    )
+
+
+def list_labels(demand: Iterable[str]) -> frozenset[str]:
+    """Return the labels that a demand asks of its worker."""
+    return frozenset(name.removeprefix(_LABEL) for name in demand if name.startswith(_LABEL))
 
 
 def resolve(demand: Demand, worker: str, host: str) -> dict[str, int]:
-    """Return the demand at this worker: `@` becomes the worker or its host."""
-    return {_place(name, worker, host): amount for name, amount in demand.items()}
+    """Return the amounts at this worker: `@` becomes the worker or its host. A label is none."""
+    return {
+        _place(name, worker, host): amount
+        for name, amount in demand.items()
+        if not name.startswith(_LABEL)
+    }
 
 
 def _place(name: str, worker: str, host: str) -> str:

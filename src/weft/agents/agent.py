@@ -67,6 +67,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     max_concurrency: int | None = None  # None: unlimited; 0: paused
     stage: str | None = None
     capabilities: tuple[str, ...] = ()
+    needs_labels: tuple[str, ...] = ()  # labels that its worker must have
     provider: str | None = None
     prices: Prices | None = None
     timeout: float | None = None

@@ -29,6 +29,7 @@ from weft.agents.agent import (
 from weft.agents.file_values import Unexpected
 from weft.agents.frontmatter import Field, fail
 from weft.errors import InputError
+from weft.host_labels import parse_labels
 from weft.model import HUMAN, LEAD
 from weft.teams.team_text import parse_team
 
@@ -156,6 +157,14 @@ def _sandbox_kind(value: Field) -> SandboxSettings:
     return SandboxSettings(kind)
 
 
+def _labels(value: Field) -> dict[str, Any]:
+    parts = value.value if isinstance(value.value, tuple) else (value,)
+    try:
+        return {"needs_labels": parse_labels(",".join(map(file_values.parse_text, parts)))}
+    except ValueError as wrong:
+        raise Unexpected(value, str(wrong)) from None
+
+
 def _team(value: Field) -> dict[str, Any]:
     text = file_values.parse_text(value)
     try:
@@ -240,6 +249,8 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "stage": _one("stage", file_values.parse_name),
     # words about its strengths, for people who choose an agent
     "capabilities": _one("capabilities", file_values.parse_names),
+    # labels that a worker must have to run it: gpu, arm64
+    "needs_labels": _labels,
     # the provider whose limit and rate limits count
     "provider": _one("provider", file_values.parse_name),
     # dollars for a million tokens, where the program reports no cost

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from weft import bounds
+from weft import bounds, host_labels
 from weft.model import Class, CommentDraft, Priority
 from weft.runs.preparation import RunOptions, run_budget
 from weft.swarm.sent_plan import NewPlan
@@ -18,6 +18,7 @@ from weft.swarm.swarm_records import NewWork
 
 Name = Annotated[str, Field(min_length=1, max_length=bounds.NAME)]
 Text = Annotated[str, Field(min_length=1, max_length=bounds.TEXT)]
+Label = Annotated[str, Field(pattern=host_labels.PATTERN)]
 Reason = Annotated[str, Field(max_length=bounds.REASON)]
 FilePath = Annotated[str, Field(min_length=1, max_length=bounds.PATH)]
 Number = Annotated[int, Field(ge=1, le=bounds.NUMBER)]
@@ -103,6 +104,13 @@ class TaskFields(SentFields):
             max_length=bounds.FILES,
             description="Paths or patterns it may change, such as `src/**`. None: it may change "
             "nothing, and its last message is the result.",
+        ),
+    ] = []
+    needs_labels: Annotated[
+        list[Label],
+        Field(
+            max_length=host_labels.MOST,
+            description="Labels that the worker of its agent must have, such as `gpu`.",
         ),
     ] = []
     priority: PriorityName = "normal"

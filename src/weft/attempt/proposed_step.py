@@ -154,6 +154,7 @@ def _hand_over(
         stage=task.stage,
         agent=receiver.name,
         provider=receiver.provider,
+        labels=(*task.request.needs_labels, *receiver.needs_labels),
     )
     then = Stage(name=order.stage or "", agent=receiver.name, demand=demand)
     handed = NextState(state=State.READY, kind=HANDED_OVER, reason=_handed(step))

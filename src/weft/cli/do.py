@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from weft.cli.label_option import read_labels
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_project
 from weft.cli.task_follower import TaskFollower, follow_to_end
@@ -29,6 +30,14 @@ _LINES: Final = 20  # of a long reason
     "outside is refused. Default: every file. `none`: no file, for a question.",
 )
 @click.option("--keep-outside", is_flag=True, help="Keep changes outside --files as well.")
+@click.option(
+    "--needs-label",
+    "needs_labels",
+    multiple=True,
+    callback=read_labels,
+    metavar="LABEL",
+    help="Only a worker with this label takes it (weft worker --label); repeat for more.",
+)
 @click.option("--agent", default="implement", show_default=True, metavar="NAME")
 @click.option(
     "--team",
@@ -43,6 +52,7 @@ def command(
     text: str,
     files: tuple[str, ...],
     keep_outside: bool,
+    needs_labels: tuple[str, ...],
     agent: str,
     team: str | None,
     as_json: bool,
@@ -61,8 +71,13 @@ def command(
     if team is not None:
         if keep_outside:
             raise InputError("--keep-outside is for a single agent; a team keeps to its claims.")
-        return _do_in_team(project, text, team, files, agent, as_json)
-    about: dict[str, Any] = {"files": files, "agent": agent, "keep_outside": keep_outside}
+        return _do_in_team(project, text, team, files, agent, needs_labels, as_json)
+    about: dict[str, Any] = {
+        "files": files,
+        "agent": agent,
+        "keep_outside": keep_outside,
+        "needs_labels": needs_labels,
+    }
     request = None if project.server else single_task.check(project, text, **about)
     with project.open_store() as store:
         after = last_event(store)
@@ -82,7 +97,13 @@ def command(
 
 
 def _do_in_team(
-    project: Project, text: str, team: str, files: tuple[str, ...], agent: str, as_json: bool
+    project: Project,
+    text: str,
+    team: str,
+    files: tuple[str, ...],
+    agent: str,
+    needs_labels: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """Submit a run for the team and follow it."""
     from weft.cli.run import choose_output, see_through  # late: imports all of plans
@@ -91,7 +112,9 @@ def _do_in_team(
 
     with project.open_store() as store:
         after = last_event(store)
-        run = submit_team_task(project, text, team, files=files, agent=agent)
+        run = submit_team_task(
+            project, text, team, files=files, agent=agent, needs_labels=needs_labels
+        )
         what = Follow(
             run=run,
             plan=None,

@@ -18,6 +18,7 @@ from weft.store.event_log import last_event
 from weft.store.remote_store import RemoteStore
 from weft.store.server_client import Server
 from weft.worker.engine import Interrupted, open_host_site
+from weft.worker.heartbeat import WorkerTraits
 
 
 def work_for_server(
@@ -25,6 +26,7 @@ def work_for_server(
     token_file: Path | None,
     *,
     slots: int | None,
+    traits: WorkerTraits,
     idle: float | None,
     as_json: bool,
 ) -> int:
@@ -52,6 +54,7 @@ def work_for_server(
         )
         journal = WorkerLog(store, after=last_event(store), idle=idle, as_json=as_json)
         with suppress(Interrupted):
-            serve_elsewhere(site, store, journal.begin, slots=slots or settings.worker_slots)
+            slots = slots or settings.worker_slots
+            serve_elsewhere(site, store, journal.begin, slots=slots, traits=traits)
         journal.read()
     return 0

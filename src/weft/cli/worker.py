@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from weft.cli.label_option import read_labels
 from weft.cli.output import json_option, say
 from weft.cli.poll_interval import ONE_TASK
 from weft.cli.token import Duration
@@ -27,6 +28,7 @@ from weft.store.leases import list_open
 from weft.store.tasks import get_task
 from weft.words import full_label
 from weft.worker.engine import Interrupted, guard
+from weft.worker.heartbeat import WorkerTraits
 
 _STARTS: Final = ("task_admitted", "attempt_adopted")
 
@@ -55,6 +57,15 @@ _STARTS: Final = ("task_admitted", "attempt_adopted")
     metavar="60s",
     help="End after this time without a task. Default: never.",
 )
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    callback=read_labels,
+    metavar="LABEL",
+    help="A label of this host, such as gpu, for tasks and agents that need it; a comma list, or "
+    "repeated.",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -63,6 +74,7 @@ def command(
     server: str | None,
     token_file: Path | None,
     exit_when_idle: float | None,
+    labels: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Run tasks from the store until interrupted.
@@ -80,6 +92,7 @@ def command(
     With --json each attempt that starts or ends is one JSON object on a line, and so is each
     warning.
     """
+    traits = WorkerTraits(labels=labels, alone=True)
     if server is not None:
         os.environ[SERVER] = server
     if os.environ.get(SERVER):
@@ -89,6 +102,7 @@ def command(
             directory,
             token_file,
             slots=slots,
+            traits=traits,
             idle=exit_when_idle,
             as_json=as_json,
         )
@@ -99,7 +113,7 @@ def command(
     with project.open_store() as store:
         journal = WorkerLog(store, after=last_event(store), idle=exit_when_idle, as_json=as_json)
         with suppress(Interrupted):
-            serve(project, store, journal.begin, slots=slots, beside=guard)
+            serve(project, store, journal.begin, slots=slots, traits=traits, beside=guard)
         journal.read()
     return 0
 

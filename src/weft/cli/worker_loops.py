@@ -26,6 +26,7 @@ from weft.runs.serving_workers import is_served
 from weft.store import Store
 from weft.store.ring import wait_rung
 from weft.worker.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
+from weft.worker.heartbeat import USUAL, WorkerTraits
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ def serve(
     watch: Callable[[str], Watch],
     *,
     slots: int = 1,
+    traits: WorkerTraits = USUAL,
     take: Take | None = None,
     beside: Beside | None = None,
     leaving: Callable[[], None] | None = None,
@@ -68,15 +70,20 @@ def serve(
     show_warnings()
     shutdown_seconds(project.environment)  # refuse a wrong value before an attempt starts
     site = open_site(store, project.root, project.config, project.environment, mcp=mcp)
-    _run(_serve, site, store, watch, slots, take, beside, leaving)
+    _run(_serve, site, store, watch, slots, traits, take, beside, leaving)
 
 
 def serve_elsewhere(
-    site: AbstractContextManager[Site], store: Store, watch: Callable[[str], Watch], *, slots: int
+    site: AbstractContextManager[Site],
+    store: Store,
+    watch: Callable[[str], Watch],
+    *,
+    slots: int,
+    traits: WorkerTraits,
 ) -> None:
     """Be a worker on a host without the repository: agents run here, the gate stays at home."""
     show_warnings()
-    _run(_serve, site, store, watch, slots, None, None)
+    _run(_serve, site, store, watch, slots, traits, None, None)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> bool:
@@ -151,7 +158,7 @@ async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> b
         if await _look_on(store, watch, repo):
             return False
     site = open_site(store, project.root, project.config, project.environment)
-    await _serve(site, store, lambda worker: watch, slots, None, guard)
+    await _serve(site, store, lambda worker: watch, slots, USUAL, None, guard)
     return True
 
 
@@ -175,13 +182,14 @@ async def _serve(
     store: Store,
     watch: Callable[[str], Watch],
     slots: int,
+    traits: WorkerTraits,
     take: Take | None,
     beside: Beside | None,
     leaving: Callable[[], None] | None = None,
 ) -> None:
     with opening as site:
         async with (
-            serving(site, slots=slots, take=take, leaving=leaving) as scheduler,
+            serving(site, slots=slots, traits=traits, take=take, leaving=leaving) as scheduler,
             anyio.create_task_group() as group,
         ):
             if beside is not None:

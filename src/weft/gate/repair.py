@@ -107,6 +107,7 @@ def _build_task(
             stages=pipeline,
             review=model.request.review,
             merge=merge,
+            needs_labels=model.request.needs_labels,
         ),
         files=files,
         demand=model.demand if maker is None else maker.demand,

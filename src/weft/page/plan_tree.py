@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from weft.formats import count, listed, plain
-from weft.plan.plan_records import Compiled, Edge, EdgeReason, Phase, PlanTask
+from weft.host_labels import describe_labels
+from weft.plan.plan_records import Compiled, Edge, EdgeReason, ItemKind, Phase, PlanTask
 
 _MOST_REASONS: Final = 5
 _DEEPEST: Final = 8
@@ -71,6 +72,10 @@ def list_reasons(compiled: Compiled) -> dict[str, list[str]]:
         for name in group:
             rest = [member for member in group if member != name]
             reasons.setdefault(name, []).append(f"starts together with {listed(rest)}")
+    for task in compiled.plan.tasks:
+        if task.needs_labels and task.kind is not ItemKind.STORY:
+            text = f"needs a worker with {describe_labels(task.needs_labels)}"
+            reasons.setdefault(task.id, []).append(text)
     return reasons
 
 

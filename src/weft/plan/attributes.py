@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from weft.host_labels import parse_labels
 from weft.model import Class, Priority
 from weft.plan.plan_records import Budget
 from weft.teams.team_text import parse_team
@@ -76,7 +77,7 @@ def parse_budget(text: str) -> Budget:
 
 def parse_amount(text: str) -> tuple[str, float]:
     amount = _AMOUNT.fullmatch(text)
-    if amount is None or float(amount[2]) == 0:
+    if amount is None or float(amount[2]) == 0 or text.startswith("label:"):
         raise ValueError("amounts of resources, such as `port=1, ram_gb=2`")
     return amount[1], float(amount[2])
 
@@ -119,6 +120,7 @@ class Attribute(Struct, frozen=True):
     field: str  # of PlanTask
     parse: Callable[[str], Any]
     names: tuple[str, ...] = ()  # its values, if they are few
+    many: bool = False  # its value in JSON may be a list
     in_json: bool = False  # may also be set in a prd.json, and in the metadata of an issue
 
 
@@ -128,6 +130,7 @@ ATTRIBUTES: Final[Mapping[str, Attribute]] = {
     "priority": Attribute("priority", parse_priority, names=_names(Priority)),
     "class": Attribute("klass", parse_class, names=_names(Class)),
     "budget": Attribute("budget", parse_budget),
+    "needs-labels": Attribute("needs_labels", parse_labels, many=True, in_json=True),
     "check": Attribute("check", parse_command, in_json=True),
     "review": Attribute("review", parse_review, names=("you",), in_json=True),
     "team": Attribute("team", parse_team, in_json=True),
@@ -138,4 +141,7 @@ ATTRIBUTES: Final[Mapping[str, Attribute]] = {
 }
 """The attributes by their keys in annotations."""
 
-JSON_KEYS: Final = tuple(key for key, attribute in ATTRIBUTES.items() if attribute.in_json)
+JSON_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
+    key.replace("-", "_"): attribute for key, attribute in ATTRIBUTES.items() if attribute.in_json
+}
+"""The attributes by their keys in a JSON document."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from weft.model import Priority
 from weft.plan.annotation_values import normalise_paths
-from weft.plan.attributes import ATTRIBUTES, JSON_KEYS, parse_phrase, parse_priority
+from weft.plan.attributes import JSON_ATTRIBUTES, Attribute, parse_phrase, parse_priority
 from weft.plan.json_document import JsonDocument, Node
 from weft.plan.plan_records import NO_FILES, PlanTask
 from weft.plan.problems import Problems, shorten
@@ -128,10 +129,16 @@ class Fields:
     def attributes(self, given: Mapping[str, Node]) -> dict[str, Any]:
         """Parse the attributes among the fields of an object; return them by field of PlanTask."""
         return {
-            ATTRIBUTES[key].field: self.parsed(given[key], ATTRIBUTES[key].parse)
-            for key in JSON_KEYS
-            if key in given
+            attribute.field: value
+            for key, attribute in JSON_ATTRIBUTES.items()
+            if (value := self._attribute(given.get(key), attribute)) is not None
         }
+
+    def _attribute(self, node: Node | None, attribute: Attribute) -> Any | None:
+        if not attribute.many or node is None or not isinstance(node.value, list):
+            return self.parsed(node, attribute.parse)
+        values = (self.parsed(each, attribute.parse) or () for each in node.value)
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(values)))
 
     def report_no_files(self, node: Node, task: PlanTask, cure: str) -> None:
         if task.files is None and not task.settled:

@@ -18,7 +18,7 @@ DEFAULT_SECONDS: Final = 300.0
 _HIDDEN: Final = frozenset(
     {"column", "last_line", "details", "criteria", "named", "klass", "parallel"}
 )
-_WHERE_ANY: Final = ("new", "predicted")  # fields that most tasks do not have
+_WHERE_ANY: Final = ("new", "predicted", "needs_labels")  # fields that most tasks do not have
 _MOST_WRITTEN_OUT: Final = 200_000
 
 

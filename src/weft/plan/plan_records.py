@@ -124,6 +124,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     klass: Class = Class.STANDARD
     budget: Budget | None = None
     uses: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    needs_labels: tuple[str, ...] = ()  # of the worker that does it
     check: str | None = None
     review: bool = False  # a person accepts its candidate before it lands
     team: Team | None = None  # several entrants work on it

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from weft.model import HUMAN, State
 from weft.plan import task_line
-from weft.plan.attributes import JSON_KEYS
+from weft.plan.attributes import JSON_ATTRIBUTES
 from weft.plan.json_document import Node
 from weft.plan.json_fields import Fields, spellings
 from weft.plan.json_plan import ALL_AT_ONCE, TaskDraft, list_tasks, read_json_plan
@@ -47,7 +47,7 @@ SUBTASK_KEYS: Final = (
     "passes",  # true: it is done; weft sets it when it has landed
     "skipped",  # true: it is left out, and counts as done
     "notes",  # yours, for the agent; the line that begins with `weft: ` is weft's
-    *JSON_KEYS,
+    *JSON_ATTRIBUTES,
 )
 STORY_KEYS: Final = (
     *SUBTASK_KEYS,

@@ -32,6 +32,7 @@ def make_part(part: PlanTask, story: PlanTask) -> PlanTask:
         priority=story.priority,
         criteria=tuple(f"{story.id} as a whole: {each}" for each in story.criteria),
         agent=part.agent or story.agent,
+        needs_labels=tuple(dict.fromkeys((*part.needs_labels, *story.needs_labels))),
         # The command passes once all subtasks are merged, which is when it is run.
         check=part.check or story.check,
         # It cannot leave the files of its story, if those are known.

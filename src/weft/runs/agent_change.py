@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from weft.admission.capacity import change_agent
+from weft.agents.agent import Agent
 from weft.errors import InputError, Refused
 from weft.model import HUMAN, Stage, Task
 from weft.project.agent_programs import explain_missing, find_program
@@ -37,18 +38,23 @@ def retry_with_agent(
         task = get_named_task(store, name)
         if task.agent in (None, HUMAN):
             raise Refused(f"{describe_task(task)} is done by a person, not by an agent.")
-        stage = _stage(task, agent, parsed.provider)
+        stage = _stage(task, parsed)
         if task.run is not None:
             _add_agent(store, task.run, agent, read_chain(project.root, agent))
         return retry(store, name, now=time.time(), note=note, stage=stage, files=files)
 
 
-def _stage(task: Task, agent: str, provider: str | None) -> Stage:
+def _stage(task: Task, agent: Agent) -> Stage:
     """Return the task's present stage with the demand of another agent."""
     demand = change_agent(
-        task.demand, run=task.run, stage=task.stage, agent=agent, provider=provider
+        task.demand,
+        run=task.run,
+        stage=task.stage,
+        agent=agent.name,
+        provider=agent.provider,
+        labels=(*task.request.needs_labels, *agent.needs_labels),
     )
-    return Stage(name=task.stage or "implement", agent=agent, demand=demand)
+    return Stage(name=task.stage or "implement", agent=agent.name, demand=demand)
 
 
 def _add_agent(store: Store, run: str, agent: str, chain: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
 from weft.formats import clock, count, dollars, duration, first_line
+from weft.host_labels import describe_labels
 from weft.model import ASKED, Worker
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
@@ -135,7 +136,8 @@ def _moving(prospects: Prospects) -> set[str]:
 def _may_start(prospects: Prospects, task: Ready) -> bool:
     """Tell whether a ready task starts as soon as there is room and its files are free."""
     untested = {course.run for course in prospects.courses if course.untested}
-    hopeless = task.human or task.short or task.unable or not task.whole or task.run in untested
+    lacks = task.short or task.unable or task.missing
+    hopeless = task.human or lacks or not task.whole or task.run in untested
     return prospects.drained is None and not hopeless
 
 
@@ -277,6 +279,24 @@ def _workers(prospects: Prospects) -> Iterator[AttentionItem]:
                 kind="worker",
                 task=task.task,
             )
+        if task.missing:
+            yield _unlabelled(task)
+
+
+def _unlabelled(task: Ready) -> AttentionItem:
+    text = f"needs a worker with {describe_labels(task.labels)}, and no present worker has "
+    if task.missing == task.labels:
+        text += "it" if len(task.labels) == 1 else "any of them"
+    else:
+        text += f"all of them: the nearest lacks {', '.join(task.missing)}"
+    return AttentionItem(
+        subject=_subject(task),
+        text=text,
+        do=(f"weft worker --label {','.join(task.labels)}", f"weft skip {_label(task)}"),
+        runs=frozenset({task.run}),
+        kind="worker",
+        task=task.task,
+    )
 
 
 def _places(prospects: Prospects, moving: set[str]) -> Iterator[AttentionItem]:

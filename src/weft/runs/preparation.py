@@ -227,6 +227,7 @@ class _TaskBuilder:
                 stages=judging,
                 review=self._is_reviewed(task),
                 held=self._held(task),
+                needs_labels=task.needs_labels,
             )
             return NewTask(**common, request=request)
         if task.manual:
@@ -321,6 +322,7 @@ class _TaskBuilder:
             agent=name,
             provider=agent.provider,
             uses=self._uses(task, agent),
+            labels=(*task.needs_labels, *agent.needs_labels),
         )
         return Stage(name=stage, agent=name, demand=demand)
 
@@ -374,6 +376,7 @@ class _TaskBuilder:
             stages=tuple(stages),
             review=self._is_reviewed(task) and not self._is_part(task),
             predicted=task.predicted,
+            needs_labels=task.needs_labels,
         )
 
     def _is_part(self, task: PlanTask) -> bool:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from weft import git
 from weft.admission.capacity import change_agent
+from weft.agents.agent import Agent
 from weft.model import HUMAN, TERMINAL, Run, Stage, State, Task
 from weft.project.project import Project
 from weft.project.site import parse_agent, read_agent_file, read_chain
@@ -81,9 +82,7 @@ def set_agent(project: Project, run: str, agent: str) -> int:
         change_settings(store, run, after, changes, now=time.time())
         moved = 0
         for task in _list_open(store, run):
-            stages = [
-                _moved(step, task, before, agent, parsed.provider) for step in task.request.stages
-            ]
+            stages = [_moved(step, task, before, parsed) for step in task.request.stages]
             if stages != list(task.request.stages):
                 change_stages(store, task.id, stages, now=time.time())
                 moved += 1
@@ -105,13 +104,18 @@ def require_agents_of_run(project: Project, run: str) -> None:
         require_agents(project, store, agents)
 
 
-def _moved(step: Stage, task: Task, before: str, agent: str, provider: str | None) -> Stage:
+def _moved(step: Stage, task: Task, before: str, agent: Agent) -> Stage:
     if step.name != USUAL_STAGE or step.agent != before:
         return step
     demand = change_agent(
-        step.demand, run=task.run, stage=step.name, agent=agent, provider=provider
+        step.demand,
+        run=task.run,
+        stage=step.name,
+        agent=agent.name,
+        provider=agent.provider,
+        labels=(*task.request.needs_labels, *agent.needs_labels),
     )
-    return replace(step, agent=agent, demand=demand)
+    return replace(step, agent=agent.name, demand=demand)
 
 
 def _list_open(store: Store, run: str) -> list[Task]:

@@ -48,7 +48,13 @@ class SingleTask(Struct, frozen=True, kw_only=True):
 
 
 def check(
-    project: Project, text: str, *, files: Sequence[str], agent: str, keep_outside: bool = False
+    project: Project,
+    text: str,
+    *,
+    files: Sequence[str],
+    agent: str,
+    keep_outside: bool = False,
+    needs_labels: tuple[str, ...] = (),
 ) -> SingleTask:
     """Check a task before it is stored; raise InputError if it could only fail."""
     if not text.strip():
@@ -63,7 +69,7 @@ def check(
         files=claims,
         agent=about,
         stage=about.stage or "implement",
-        request=TaskRequest(confined=bool(files) and not keep_outside),
+        request=TaskRequest(confined=bool(files) and not keep_outside, needs_labels=needs_labels),
     )
 
 
@@ -85,10 +91,23 @@ def require_program(project: Project, agent: Agent) -> None:
 
 @hosted("write")
 def submit_text(
-    project: Project, text: str, *, files: Sequence[str], agent: str, keep_outside: bool = False
+    project: Project,
+    text: str,
+    *,
+    files: Sequence[str],
+    agent: str,
+    keep_outside: bool = False,
+    needs_labels: tuple[str, ...] = (),
 ) -> int:
     """Check a task and submit it; return its number."""
-    request = check(project, text, files=files, agent=agent, keep_outside=keep_outside)
+    request = check(
+        project,
+        text,
+        files=files,
+        agent=agent,
+        keep_outside=keep_outside,
+        needs_labels=needs_labels,
+    )
     with project.open_store() as store:
         return submit_task(project, store, request)
 
@@ -111,7 +130,13 @@ def submit_task(project: Project, store: Store, request: SingleTask) -> int:
         text=request.text,
         request=replace(request.request, predicted=predicted),
         files=claims if request.files is None else request.files,
-        demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
+        demand=attempt_demand(
+            run=None,
+            stage=None,
+            agent=agent.name,
+            provider=agent.provider,
+            labels=(*request.request.needs_labels, *agent.needs_labels),
+        ),
         klass=Class.INTERACTIVE,
         agent=agent.name,
         stage=request.stage,

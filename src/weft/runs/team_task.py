@@ -20,7 +20,13 @@ from weft.teams.team_text import parse_team
 
 
 def submit_team_task(
-    project: Project, text: str, team: str, *, files: Sequence[str], agent: str
+    project: Project,
+    text: str,
+    team: str,
+    *,
+    files: Sequence[str],
+    agent: str,
+    needs_labels: Sequence[str] = (),
 ) -> str:
     """Submit a run with a single task and its team; return the run."""
     if not text.strip():
@@ -36,6 +42,7 @@ def submit_team_task(
         "title": first_sentence(text),
         "description": text,
         "team": team,
+        "needs_labels": list(needs_labels),
     }
     if files:
         story["files"] = list(files)

@@ -24,7 +24,7 @@ from weft.admission.order import Rank
 from weft.errors import NotFound
 from weft.model import Demand, Grant, State
 from weft.store import ready, row_records
-from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, concerns, rank
+from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, concerns, is_able, rank
 from weft.store.claims import bring_back, claim_for_story
 from weft.store.database import Row, Transaction, encode
 from weft.store.entrants import fill_team, open_team
@@ -150,7 +150,7 @@ def _choose(
     while heap:
         its_rank, row = heapq.heappop(heap)
         who = candidate(tx, row, its_rank)
-        if who is None or not place.can_run(who.agents, who.repo, who.tenant):
+        if who is None or not is_able(place, who):
             continue
         home = scene.ledger.places.get(who.pinned, place) if who.pinned else place
         if scene.shortages(who, home):
@@ -247,7 +247,7 @@ def _first_held_up(
         who = candidate(tx, row, rank(tx, row, scene.now))
         if (
             who is not None
-            and place.can_run(who.agents, who.repo, who.tenant)
+            and is_able(place, who)
             and scene.held_files(who)  # otherwise it is aside until its turn in the plan
             and scene.may_reserve(who, place)
         ):

@@ -36,6 +36,7 @@ class ReadyTask(Struct, frozen=True, kw_only=True):
     demand: Mapping[str, int]  # total, `@` unresolved
     files: tuple[str, ...]
     agents: frozenset[str]  # agents that its worker must be able to run
+    labels: frozenset[str]  # labels that its worker must have
     pinned: str | None
     rank: order.Rank
 
@@ -62,6 +63,7 @@ def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | No
     """Read the ready task of a row; return None if its gang cannot start as a whole."""
     rows: Sequence[Row] = [row]
     demand = row_records.demand(row["demand"])
+    labels = row_records.labels(row["demand"])
     files = row_records.files(row["files"])
     pinned = row["pinned"]
     if row["gang"] is not None:
@@ -72,6 +74,7 @@ def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | No
         pinned = next(iter(pins), None)
         rows = sorted(rows, key=lambda member: member["id"] != row["id"])
         demand = capacity.add(*(row_records.demand(member["demand"]) for member in rows))
+        labels = capacity.list_labels(demand)
         files = tuple({file for member in rows for file in row_records.files(member["files"])})
     return ReadyTask(
         rows=rows,
@@ -81,6 +84,7 @@ def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | No
         demand=demand,
         files=files,
         agents=frozenset(member["agent"] for member in rows if member["agent"] is not None),
+        labels=labels,
         pinned=pinned,
         rank=its_rank,
     )
@@ -150,9 +154,7 @@ class AdmissionRows:
         if who.pinned in self.ledger.places:
             place = self.ledger.places[who.pinned]
         demand = who.demand_at(place)
-        if place.can_run(who.agents, who.repo, who.tenant) and not capacity.shortages(
-            demand, self.ledger.nominal, {}
-        ):
+        if is_able(place, who) and not capacity.shortages(demand, self.ledger.nominal, {}):
             return demand
         return capacity.shared(who.demand)
 
@@ -304,7 +306,7 @@ class AdmissionRows:
         """Tell whether a task would fit at a worker without other work."""
         return (
             who.pinned in (None, place.worker)
-            and place.can_run(who.agents, who.repo, who.tenant)
+            and is_able(place, who)
             and not capacity.shortages(who.demand_at(place), self.ledger.nominal, {})
         )
 
@@ -329,7 +331,12 @@ class AdmissionRows:
 
 def concerns(who: ReadyTask, place: PoolPlace) -> bool:
     """Tell whether a worker may ever take a task."""
-    return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
+    return who.pinned in (None, place.worker) and is_able(place, who)
+
+
+def is_able(place: PoolPlace, who: ReadyTask) -> bool:
+    """Tell whether a worker could take a task, a pin aside."""
+    return place.can_run(who.agents, who.repo, who.tenant, who.labels)
 
 
 def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:

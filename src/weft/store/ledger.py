@@ -31,10 +31,17 @@ class PoolPlace(Struct, frozen=True, kw_only=True):
     host: str
     agents: frozenset[str] | None  # the agents it can run; None: any
     repos: frozenset[str] | None = None  # the repositories it can work on; None: any
+    labels: frozenset[str] = frozenset()
     member: bool = False  # of the swarm: takes only tasks that need no workspace
     tenant: str | None = None  # the tenant whose tasks it takes; None: every tenant's
 
-    def can_run(self, agents: frozenset[str], repo: str, tenant: str | None) -> bool:
+    def can_run(
+        self,
+        agents: frozenset[str],
+        repo: str,
+        tenant: str | None,
+        labels: frozenset[str] = frozenset(),
+    ) -> bool:
         """Tell whether this worker may ever take such a task. A tenant of None stands for any."""
         if self.member != repo.startswith(SWARM):
             return False
@@ -42,7 +49,7 @@ class PoolPlace(Struct, frozen=True, kw_only=True):
             return False
         if self.tenant is not None and tenant not in (None, self.tenant):
             return False
-        return self.agents is None or agents <= self.agents
+        return labels <= self.labels and (self.agents is None or agents <= self.agents)
 
 
 class Ledger:
@@ -63,6 +70,7 @@ class Ledger:
         self.fence = 0
         turns: list[tuple[int, str]] = []
         repos: dict[str, frozenset[str]] = {}
+        labels: dict[str, frozenset[str]] = {}
         penalties: dict[str, provider_pressure.Penalty] = {}
         for row in tx.all("ledger", turns=tx.tuning.in_a_row):
             kind, name, amount = row["kind"], row["name"], row["amount"]
@@ -88,6 +96,8 @@ class Ledger:
                 self.stopped[name] = row["text"]
             elif kind == "repos":
                 repos[name] = frozenset(row_records.files(row["text"]))
+            elif kind == "labels":
+                labels[name] = row_records.names(row["text"])
             elif kind == "held_up":
                 self.held_up = Bypassed(task=amount, since=row["other"], reserved=bool(row["at"]))
             elif kind == "turn":
@@ -105,6 +115,8 @@ class Ledger:
                 self.runs_wait = True
         for name in repos:
             self.places[name] = replace(self.places[name], repos=repos[name])
+        for name in labels:
+            self.places[name] = replace(self.places[name], labels=labels[name])
         self.yielding = must_yield([tenant for _, tenant in sorted(turns)], tx.tuning)
         self.penalties = penalties
         self.effective = self._after_penalties(tx, now) if penalties else self.nominal

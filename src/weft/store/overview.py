@@ -19,7 +19,7 @@ from weft.model import HUMAN, SWARM, State
 from weft.store import row_records
 from weft.store.branch_landings import list_landed_branches
 from weft.store.database import Row, Transaction, encode_keys
-from weft.store.ledger import Ledger
+from weft.store.ledger import Ledger, PoolPlace
 from weft.store.store import reads
 
 
@@ -58,6 +58,8 @@ class Ready(Struct, frozen=True, kw_only=True):
     whole: bool = True  # False: some tasks of the gang are not ready
     short: tuple[Shortage, ...] = ()  # shortages without other work, at the worker with the fewest
     unable: str = ""  # agents that no present worker can run
+    labels: tuple[str, ...] = ()  # labels it asks for, if no present worker has them all
+    missing: tuple[str, ...] = ()  # those that the nearest worker lacks
     holder: Holder | None = None
     tenant: str | None = None
 
@@ -156,6 +158,8 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
         demand = capacity.add(*(row_records.demand(member["demand"]) for member in gang))
         agents = frozenset(member["agent"] for member in gang if member["agent"] is not None)
     short, unable = _lacking(ledger, row, demand, agents)
+    labels = capacity.list_labels(demand)
+    missing = () if unable else _missing_labels(ledger, row, agents, labels)
     return Ready(
         run=row["run"] or "",
         task=row["id"],
@@ -164,6 +168,8 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
         whole=all(member["state"] == State.READY for member in gang),
         short=tuple(short),
         unable=unable,
+        labels=tuple(sorted(labels)) if missing else (),
+        missing=missing,
         holder=holder,
         tenant=row["tenant"],
     )
@@ -178,19 +184,37 @@ def _lacking(
     """
     if row["agent"] == HUMAN:
         return [], ""
-    here = [
-        place
-        for place in ledger.places.values()
-        if place.can_run(frozenset(), row["repo"], row["tenant"])
-        and row["pinned"] in (None, place.worker)
-    ]
-    able = [place for place in here if place.can_run(agents, row["repo"], row["tenant"])]
+    here = _able(ledger, row, frozenset())
+    able = _able(ledger, row, agents)
     if not able:
         nobody = bool(here) and not row["repo"].startswith(SWARM)
         unable = ", ".join(sorted(agents)) if nobody else ""
         return _lasting(ledger, capacity.shared(demand)), unable
-    at_each = (capacity.resolve(demand, place.worker, place.host) for place in able)
+    labels = capacity.list_labels(demand)
+    labelled = [place for place in able if labels <= place.labels] or able
+    at_each = (capacity.resolve(demand, place.worker, place.host) for place in labelled)
     return min((_lasting(ledger, amounts) for amounts in at_each), key=len), ""
+
+
+def _able(ledger: Ledger, row: Row, agents: frozenset[str]) -> list[PoolPlace]:
+    """List the workers that may take a task and run these agents, whatever their labels are."""
+    return [
+        place
+        for place in ledger.places.values()
+        if place.can_run(agents, row["repo"], row["tenant"])
+        and row["pinned"] in (None, place.worker)
+    ]
+
+
+def _missing_labels(
+    ledger: Ledger, row: Row, agents: frozenset[str], labels: frozenset[str]
+) -> tuple[str, ...]:
+    """Return the labels that the nearest worker lacks; without a worker, all of them."""
+    if not labels:
+        return ()
+    lacking = [sorted(labels - place.labels) for place in _able(ledger, row, agents)]
+    nearest = min(lacking, key=len) if lacking else sorted(labels)
+    return tuple(nearest)
 
 
 def _lasting(ledger: Ledger, demand: Mapping[str, int]) -> list[Shortage]:

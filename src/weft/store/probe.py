@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from weft.admission.capacity import Shortage
 from weft.formats import listed
+from weft.host_labels import describe_labels
 from weft.model import HUMAN, SWARM, State, Task, TaskKind, Wait
 from weft.store import row_records
-from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, rank
+from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, concerns, rank
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.repositories import find_repository
 from weft.store.store import reads
@@ -183,11 +184,7 @@ def _before_some_worker(
 ) -> list[Wait]:
     """List the shortages at the worker that has the fewest. Capacity may be named as kept for the
     task `kept_for`."""
-    places = [
-        place
-        for place in scene.ledger.places.values()
-        if who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
-    ]
+    places = [place for place in scene.ledger.places.values() if concerns(who, place)]
     if not places:
         needed = _needed_worker(scene, who, place_of_repository)
         return [_wait("worker", needed, f"waiting for a worker: none is there ({needed})")]
@@ -209,6 +206,9 @@ def _needed_worker(scene: AdmissionRows, who: ReadyTask, place_of_repository: st
         kind = "a member of the swarm"
         return f"{kind} that can do {', '.join(sorted(who.agents))}" if who.agents else kind
     kind = f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
+    if who.labels:
+        command = f"weft worker --label {','.join(sorted(who.labels))}"
+        kind += f" with {describe_labels(who.labels)}; `{command}` starts one"
     places = scene.ledger.places.values()
     here = any(place.can_run(frozenset(), who.repo, None) for place in places)
     return kind if here or not places else f"{kind} in {place_of_repository}"

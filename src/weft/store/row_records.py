@@ -35,6 +35,12 @@ def placed_demand(text: str, worker: str, host: str) -> tuple[Mapping[str, int],
 
 
 @functools.lru_cache(maxsize=4096)
+def labels(text: str) -> frozenset[str]:
+    """Return the labels that the demand of a task asks of its worker."""
+    return capacity.list_labels(demand(text))
+
+
+@functools.lru_cache(maxsize=4096)
 def files(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 

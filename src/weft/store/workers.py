@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from weft.admission.capacity import status
 from weft.config import Stated
 from weft.errors import InputError, LimitsDiffer, NotFound, Refused
+from weft.host_labels import check_labels
 from weft.model import ONE_TASK, Capacity, NewWorker, Worker, WorkerKind
 from weft.store import limit_table, row_records
 from weft.store.database import Row, Transaction, encode, encode_keys
@@ -38,6 +39,7 @@ def register(
         agents=None if worker.agents is None else encode(_agents(worker)),
         repos=None if worker.repos is None else encode_keys(worker.repos),
         lacks=encode(worker.lacks),
+        labels=encode(_check_labels(worker)),
         now=now,
     )
     own = f"worker {worker.id}"
@@ -54,6 +56,13 @@ def register(
         )
     tx.event("worker_registered", now=now, worker=worker.id, slots=worker.slots)
     tx.wake()
+
+
+def _check_labels(worker: NewWorker) -> tuple[str, ...]:
+    try:
+        return check_labels(worker.labels)
+    except ValueError as wrong:
+        raise InputError(f"Worker {worker.id} must state {wrong}.") from wrong
 
 
 _TIMES = ("lease", "heartbeat", "gone_after", "drift", "kill_grace")
@@ -233,6 +242,7 @@ def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker
         Worker,
         row,
         "lacks",
+        "labels",
         left=row["departed"],
         capacity=capacity,
         status=status(used=capacity.current, offline=silent or row["departed"] is not None),

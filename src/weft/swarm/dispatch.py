@@ -36,7 +36,7 @@ DEEPEST: Final = 3
 
 
 def address(store: Store, who: Identity, project: Project, work: NewWork) -> NewWork:
-    """Return the task with the repository, stage and provider of the agent file it names, if any.
+    """Return the task with the repository and the settings of the agent file it names, if any.
 
     The name of an agent file wins over a capability of the same name. Raise `Forbidden` if this
     identity may not send work to that agent.
@@ -50,6 +50,7 @@ def address(store: Store, who: Identity, project: Project, work: NewWork) -> New
         repo=get_repository(project.root, store),
         stage=agent.stage or "implement",
         provider=agent.provider,
+        agent_labels=agent.needs_labels,
     )
 
 
@@ -104,6 +105,8 @@ def _refuse_unusable(who: Identity, work: NewWork) -> None:
         raise InputError("Work for the pool names no member; all other work names a member.")
     if work.repo is not None and (work.to is not None or work.agent is None):
         raise InputError("What is done in a repository names its agent, and is for no member.")
+    if work.needs_labels and work.repo is None:
+        raise InputError("Members have no labels; only a task for an agent file may ask for some.")
     for resource in work.uses:
         if resource.startswith(_OWNED) and not has(who, ADMIN):
             raise Forbidden(f"{resource} belongs to others; only an admin's task may use it.")
@@ -163,11 +166,16 @@ def _new_task(
     return NewTask(
         name=_name(work),
         text=work.text,
-        request=TaskRequest(depth=depth),
+        request=TaskRequest(depth=depth, needs_labels=work.needs_labels),
         attached=work.attached,
         files=tuple(paths.normalise(file) for file in work.files),
         demand=attempt_demand(
-            run=None, stage=None, agent=work.agent, provider=work.provider, uses=work.uses
+            run=None,
+            stage=None,
+            agent=work.agent,
+            provider=work.provider,
+            uses=work.uses,
+            labels=(*work.needs_labels, *work.agent_labels),
         ),
         needs=tuple(map(str, work.needs)),
         klass=work.klass,

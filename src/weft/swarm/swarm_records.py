@@ -60,6 +60,8 @@ class NewWork(Struct, frozen=True, kw_only=True):
     the member is. Members take only tasks without a repository."""
     stage: str | None = None  # of weft's own agents
     provider: str | None = None
+    needs_labels: tuple[str, ...] = ()  # of the worker whose agent does it
+    agent_labels: tuple[str, ...] = ()  # those that its agent's file asks for
 
 
 class Dispatched(Struct, frozen=True, kw_only=True):

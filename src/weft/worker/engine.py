@@ -49,7 +49,7 @@ from weft.store.ring import wait_rung
 from weft.store.runs import end_finished, list_runs
 from weft.store.team_verbs import hedge, list_slow_hedges
 from weft.store.workers import list_processes
-from weft.worker.heartbeat import Presence
+from weft.worker.heartbeat import USUAL, Presence, WorkerTraits
 from weft.worker.reaper import Here, Silence, sweep, sweep_host
 from weft.worker.scheduler import Scheduler
 
@@ -156,7 +156,12 @@ def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str
 
 @asynccontextmanager
 async def serving(
-    site: Site, *, slots: int, take: Take | None = None, leaving: Callable[[], None] | None = None
+    site: Site,
+    *,
+    slots: int,
+    traits: WorkerTraits = USUAL,
+    take: Take | None = None,
+    leaving: Callable[[], None] | None = None,
 ) -> AsyncIterator[Scheduler]:
     """Run the loops while the block lasts; then wait for the running attempts, and leave.
 
@@ -166,7 +171,7 @@ async def serving(
     """
     place = get_place() if not site.host else replace(get_place(), host=site.host)
     patience = shutdown_seconds(site.environment)
-    presence = Presence(site, slots, place, kind=ONE_TASK if take else "")
+    presence = Presence(site, slots, place, kind=ONE_TASK if take else "", traits=traits)
     ask = take or (lambda worker: admit(site.store, worker, now=time.time()))
 
     def take_fresh() -> Sequence[Grant]:

@@ -8,6 +8,9 @@ import secrets
 import socket
 import time
 from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
 
 from weft.config import Config
 from weft.errors import InputError, LimitsDiffer
@@ -23,12 +26,31 @@ from weft.store.workers import depart, heartbeat, register
 log = logging.getLogger(__name__)
 
 
+class WorkerTraits(Struct, frozen=True, kw_only=True):
+    """The traits that a worker states when it registers."""
+
+    labels: tuple[str, ...] = ()
+    alone: bool = False  # its process does nothing else, and can be told to leave
+
+
+USUAL: Final = WorkerTraits()
+
+
 class Presence:
-    def __init__(self, site: Site, slots: int, place: ProcessPlace, *, kind: str = "") -> None:
+    def __init__(
+        self,
+        site: Site,
+        slots: int,
+        place: ProcessPlace,
+        *,
+        kind: str = "",
+        traits: WorkerTraits = USUAL,
+    ) -> None:
         self.worker = f"{place.host}-{os.getpid()}-{secrets.token_hex(3)}"
         self._name = f"{kind}{self.worker}"
         self._site = site
         self._slots = slots
+        self._traits = traits
         self._place = place
         self._files: object = None  # names, times and sizes of the agent files when last read
 
@@ -48,6 +70,8 @@ class Presence:
             host_limits=_host_limits(self._site.config),
             gates=self._site.transport is None,
             lacks=self._find_lacks(),
+            labels=self._traits.labels,
+            alone=self._traits.alone,
         )
         stated = self._site.config.stated if self._site.transport is None else {}
         register(self._site.store, new, now=time.time(), stated=stated)

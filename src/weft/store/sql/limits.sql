@@ -13,6 +13,7 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   stopped  an agent that must not start, and the reason
 --   worker   a present worker, with its host and agents; a member, with its tenant instead
 --   repos    the repositories a worker can work on, if not any
+--   labels   the labels of a worker that has some
 --   held_up  the first task in order that cannot start, its first fence, and if it is reserved
 --   turn     the tenants of the latest admissions, by fence
 --   fence    the latest fence
@@ -48,6 +49,9 @@ FROM workers WHERE departed IS NULL
 UNION ALL
 SELECT 'repos', id, NULL, NULL, NULL, repos, NULL FROM workers
 WHERE departed IS NULL AND repos IS NOT NULL
+UNION ALL
+SELECT 'labels', id, NULL, NULL, NULL, labels, NULL FROM workers
+WHERE departed IS NULL AND labels <> '[]'
 UNION ALL
 SELECT 'held_up', NULL, task, since, CASE WHEN reserved THEN 1 ELSE 0 END, NULL, NULL
 FROM reservation

@@ -1,12 +1,15 @@
 -- The view `weft.wanted`, for autoscalers, which ask PostgreSQL itself. A promise to programs of other
 -- people: its columns stay (docs/many-machines.md). Every upgrade makes it anew, after the migrations.
 
--- By repository, the slots that could start a task now if a worker had them. A task counts if the
--- limits have room for it and for the tasks before it; slots and memory of workers do not count, and
--- at most 1,000 tasks are looked at.
-CREATE VIEW wanted (repo, slots) AS
+-- By repository and set of labels (`arm64,gpu`; empty: none), the slots that could start a task now if a
+-- worker with these labels had them. A task counts if the limits have room for it and for the tasks
+-- before it; slots and memory of workers do not count, and at most 1,000 tasks are looked at.
+CREATE VIEW wanted (repo, labels, slots) AS
 WITH visible AS (
-    SELECT id, repo, demand, ROW_NUMBER() OVER (
+    SELECT id, repo, demand, COALESCE((
+        SELECT STRING_AGG(SUBSTRING(d.key FROM 7), ',' ORDER BY d.key COLLATE "C")
+        FROM json_each_text(CAST(t.demand AS JSON)) d WHERE d.key LIKE 'label:%'), '') AS labels,
+        ROW_NUMBER() OVER (
         ORDER BY class DESC, priority DESC, path_seconds DESC, submitted, id) AS place
     FROM tasks t
     WHERE head AND aside IS NULL AND repo NOT LIKE 'swarm:%'
@@ -26,9 +29,9 @@ WITH visible AS (
            SUM(CAST(d.value AS BIGINT)) OVER (PARTITION BY d.key ORDER BY v.place) AS total
     FROM visible v CROSS JOIN json_each_text(CAST(v.demand AS JSON)) d
 )
-SELECT repo, COUNT(*)
+SELECT repo, labels, COUNT(*)
 FROM visible v
 WHERE NOT EXISTS (SELECT 1 FROM asked a JOIN room r ON r.resource = a.resource
                   WHERE a.id = v.id AND a.total > r.free
                     AND a.resource NOT LIKE 'worker:%' AND a.resource NOT LIKE 'host:%')
-GROUP BY repo
+GROUP BY repo, labels
