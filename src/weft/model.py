@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
+
+ObjectId = Annotated[str, Meta(pattern=r"\A(?:[0-9A-Za-z_][^\s:]*)?\Z")]
+"""The id of an object of git. From another machine it could be an option to git, or two names."""
+
+RandomId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+"""The id of a store or a repository, which is part of paths on worker hosts."""
 
 HERE: Final = "@"
 """The admitting worker or its host in a demand: `worker:@`, `host:@/ram_mb`."""
@@ -137,9 +143,9 @@ class Stage(Struct, frozen=True, kw_only=True):
 class BranchMerge(Struct, frozen=True, kw_only=True):
     """A merge of trunk with a branch of the user, made by weft, that a repair task completes."""
 
-    commit: str  # conflicts are marked in its files; its parents are `trunk` and `tip`
-    trunk: str
-    tip: str  # of the branch
+    commit: ObjectId  # conflicts are marked in its files; its parents are `trunk` and `tip`
+    trunk: ObjectId
+    tip: ObjectId  # of the branch
 
 
 class PredictedFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -243,7 +249,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     repo: str
     tenant: str = "default"
     plan: str = ""
-    base: str = ""
+    base: ObjectId = ""
     branch: str = ""  # the branch it starts from, where `weft land` lands; '': none
     target: str = ""  # a branch that moves to trunk once all tasks have landed
     limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
@@ -267,7 +273,7 @@ class Run(Struct, frozen=True, kw_only=True):
     state: str  # waiting for `runs`, running, ended
     submitted: float
     plan: str
-    base: str
+    base: ObjectId
     branch: str  # the branch it started from; '': none
     revision: int  # number of the settings in force; `weft runs update` adds a revision
     check: tuple[str, ...] | None  # the command line that every landing has to pass
@@ -349,8 +355,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     started: float
     ended: float | None
     outcome: str | None
-    candidate: str | None  # the commit on its branch: all its work, finished or not
-    base: str | None  # the parent of the candidate
+    candidate: ObjectId | None  # the commit on its branch: all its work, finished or not
+    base: ObjectId | None  # the parent of the candidate
     session: str | None  # id of the program's session, to resume it
     tokens: int
     micro_usd: int
@@ -556,10 +562,10 @@ class Entry(Struct, frozen=True, kw_only=True):
     run: str
     state: str  # queued, landing, landed, rejected, withdrawn, passed_on
     looked_at: bool  # goes to review or judge after its checks
-    base: str | None  # the tip of trunk when the gate first saw it
+    base: ObjectId | None  # the tip of trunk when the gate first saw it
     story: int | None
     tasks: tuple[int, ...]
-    work: tuple[tuple[str, str], ...]  # commits, each with its base
+    work: tuple[tuple[ObjectId, ObjectId], ...]  # commits, each with its base
     needs: frozenset[str]  # entries it builds on
     alone: bool  # in no batch with other entries
 
@@ -571,8 +577,8 @@ class Review(Struct, frozen=True, kw_only=True):
     run: str
     task: int  # the task, or the story
     round: int
-    base: str  # the tip of trunk that the candidate was merged on
-    tree: str  # of the merge
+    base: ObjectId  # the tip of trunk that the candidate was merged on
+    tree: ObjectId  # of the merge
     state: str  # open, accepted, sent_back, withdrawn
     opened: float
     decided: float | None
@@ -630,9 +636,9 @@ class Hop(Struct, frozen=True, kw_only=True):
     agent: str  # the next agent
     note: str
     args: Mapping[str, ArgValue]
-    tree: str  # the work at that moment
-    candidate: str | None  # the commit of the work so far; None: no agent has changed a file
-    base: str | None
+    tree: ObjectId  # the work at that moment
+    candidate: ObjectId | None  # the commit of the work so far; None: no agent has changed a file
+    base: ObjectId | None
     counts: bool  # False: a person has reopened the task since
     at: float
 
@@ -643,7 +649,7 @@ class NewHop(Struct, frozen=True, kw_only=True):
     agent: str
     note: str
     args: Mapping[str, ArgValue]
-    tree: str
+    tree: ObjectId
 
 
 class WakingEvent(Struct, frozen=True, kw_only=True):
@@ -706,9 +712,9 @@ class Landing(Struct, frozen=True, kw_only=True):
 
     run: str
     sequence: int
-    old: str
-    new: str
-    tree: str
+    old: ObjectId
+    new: ObjectId
+    tree: ObjectId
     entries: tuple[str, ...]
     commits: tuple[str, ...]  # of each entry, in that order
     revision: int  # revision of the run's settings used by the check
@@ -723,10 +729,10 @@ class BranchLanding(Struct, frozen=True, kw_only=True):
     run: str
     repo: str
     branch: str  # without refs/heads/
-    trunk: str  # the commit of trunk whose work the branch takes in
-    old: str
-    new: str
-    tree: str  # of `new`
+    trunk: ObjectId  # the commit of trunk whose work the branch takes in
+    old: ObjectId
+    new: ObjectId
+    tree: ObjectId  # of `new`
     checkout: str  # the working tree that follows the branch; '': none
     state: str  # intended, landed, withdrawn
     at: float
@@ -794,8 +800,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     result: str = ""
     signature: str = ""  # of a failure, to recognise a pattern
     spent: Demand = field(default_factory=dict)  # settled amounts of consumables
-    candidate: str | None = None  # the commit it left, made on `base`
-    base: str | None = None
+    candidate: ObjectId | None = None  # the commit it left, made on `base`
+    base: ObjectId | None = None
     session: str | None = None
     tokens: int = 0
     micro_usd: int = 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from api_http.git_host import GitHost, joined_host
 from api_http.server_process import HASTY, Server, serving
 
 
@@ -24,3 +25,9 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     url = f"sqlite:///{directory / 'weft.db'}"
     with serving(directory, url, settings=HASTY) as started:
         yield started
+
+
+@pytest.fixture
+def host(server: Server, tmp_path: Path) -> Iterator[GitHost]:
+    with joined_host(server, tmp_path) as joined:
+        yield joined

@@ -25,7 +25,7 @@ from weft.store import Store, open_store
 from weft.store.tokens import create_token
 
 _numbers = itertools.count(1)
-PATIENT = "[tuning]\nheartbeat = 0.2\n"
+PATIENT = "[workspace]\nmax_file_mb = 5\n[tuning]\nheartbeat = 0.2\n"
 HASTY = """
 [tuning]
 heartbeat = 0.1

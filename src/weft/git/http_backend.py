@@ -85,7 +85,11 @@ def _packet_length(start: bytes) -> int:
 def make_environment(
     common: Path, file: str, *, method: str, query: str, headers: Mapping[str, str], user: str
 ) -> dict[str, str]:
-    """Return the variables of a request (CGI) for a file of a served repository."""
+    """Return the variables of a request (CGI) for a file of a served repository.
+
+    The length of its body is not among them: a git that expects more than arrives kills its
+    children, which then leave files behind.
+    """
     environment = {
         **clean_environment(),
         **as_variables({**SETTINGS, **_SERVED}),
@@ -98,10 +102,6 @@ def make_environment(
         "REMOTE_ADDR": "",
         "CONTENT_TYPE": headers.get("content-type", ""),
     }
-    if "content-length" in headers:
-        environment["CONTENT_LENGTH"] = headers["content-length"]
-    if headers.get("content-encoding") == "gzip":
-        environment["HTTP_CONTENT_ENCODING"] = "gzip"
     if headers.get("git-protocol") == "version=2":
         environment["GIT_PROTOCOL"] = "version=2"
     return environment

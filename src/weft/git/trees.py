@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -88,6 +88,13 @@ def find_file(repository: Path, commit: str, path: str) -> str | None:
     """Return the text of a file in a commit; None if the commit has no such file."""
     done = run(repository, "cat-file", "blob", f"{commit}:{path}")
     return done.output if done.status == 0 else None
+
+
+def list_sizes(repository: Path, commit: str, paths: Sequence[str]) -> list[int]:
+    """Return the sizes of files of a commit, in bytes."""
+    names = join_nul(f"{commit}:{path}" for path in paths)
+    asked = ("cat-file", "-z", "--batch-check=%(objectsize)")
+    return [int(line) for line in check_output(repository, *asked, input=names).splitlines()]
 
 
 def _read_changes(words: Iterator[str]) -> Iterator[FileChange]:

@@ -15,15 +15,16 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Struct
 
 from weft.config import RunSettings
-from weft.errors import InputError, Unauthenticated
+from weft.errors import InputError, NoAnswer, Unauthenticated
 from weft.git.http_backend import CandidateName
 from weft.git.mirror import HomeRemote, fetch, open_mirror, push, try_to_fetch, write_helper
+from weft.model import RandomId
 from weft.project.home_settings import read_home_settings
 from weft.project.project import Project
 from weft.store.remote_store import result_of
@@ -34,11 +35,14 @@ _SECONDS: Final = 60.0
 _RENEWED: Final = 86_400.0  # seconds after which a host renews its token
 _TEXT: Final = re.compile(r"[!-~]{1,500}")
 
+HostName = Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z][0-9A-Za-z_.-]{0,99}\Z")]
+Secret = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{0,500}\Z")]
+
 
 class HostCredentials(Struct, frozen=True, kw_only=True):
-    host: str  # the name that the server gave this host
-    repository: str  # the id of the server's repository
-    secret: str
+    host: HostName  # the name that the server gave this host
+    repository: RandomId  # the id of the server's repository
+    secret: Secret
     since: float = 0.0  # when the token was made, by the clock of this host
 
 
@@ -115,7 +119,12 @@ def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -
         client.close()
     if reply.status != 201:
         result_of(server.url, "hosts", reply, HostCredentials)  # raises its error
-    given = msgspec.json.decode(reply.data, type=HostCredentials)
+    try:
+        given = msgspec.json.decode(reply.data, type=HostCredentials)
+    except msgspec.DecodeError as error:
+        raise NoAnswer(
+            f"{server.url} gave this host no name, repository and token that can be used: {error}."
+        ) from error
     if not given.secret:
         raise InputError(
             f"{server.url} gave this host a token that was lost on the way: join again."

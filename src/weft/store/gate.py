@@ -11,7 +11,7 @@ from typing import Final
 
 from weft import stages
 from weft.errors import NotFound, Refused, StaleFence
-from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, State
+from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, ObjectId, State
 from weft.store import ready, row_records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
@@ -130,7 +130,7 @@ def find_pass(tx: Transaction, tree: str, check_id: str) -> str | None:
 
 
 @reads
-def find_landed(tx: Transaction, run: str) -> str | None:
+def find_landed(tx: Transaction, run: str) -> ObjectId | None:
     """Return the commit to which the latest completed landing of a run moved trunk."""
     row = tx.one("landed_tip", run=run)
     return None if row is None else str(row["new"])

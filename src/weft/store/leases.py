@@ -17,7 +17,7 @@ from msgspec import Struct
 from weft import stages
 from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
-from weft.model import HANDED_OVER, LEAD, STEPS, TERMINAL, Demand, Lease, Outcome, State
+from weft.model import HANDED_OVER, LEAD, STEPS, TERMINAL, Demand, Lease, ObjectId, Outcome, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
 from weft.store.claims import STALLED, bring_all_back, family, give_up, narrow_claims, pass_to_story
@@ -177,7 +177,7 @@ def count_failures(tx: Transaction, task: int, kind: str) -> int:
 
 
 @writes
-def fix_team_base(tx: Transaction, fence: int, base: str) -> str:
+def fix_team_base(tx: Transaction, fence: int, base: ObjectId) -> ObjectId:
     """Let all entrants of a team start from the same commit; return the commit of the first."""
     _, task = _current(tx, fence)
     if not is_contending(tx, task):

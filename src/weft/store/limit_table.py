@@ -14,7 +14,7 @@ from weft.admission import provider_pressure
 from weft.admission.capacity import MOST
 from weft.config import Stated, is_settable, suggest_limit
 from weft.errors import InputError, LimitsDiffer
-from weft.model import AgentUse, Limit
+from weft.model import AgentUse, Limit, RandomId
 from weft.store.database import Transaction
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
@@ -35,7 +35,7 @@ def start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
 
 
 @reads
-def identity(tx: Transaction) -> str:
+def identity(tx: Transaction) -> RandomId:
     """Return the text that tells this store from every other."""
     row = tx.one("identity")
     assert row is not None, "a store that is open has its identity"

@@ -84,7 +84,7 @@ def _has_nul(called: object) -> bool:
 
 @cache
 def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
-    return typing.get_type_hints(function)
+    return typing.get_type_hints(function, include_extras=True)
 
 
 def arguments_of(

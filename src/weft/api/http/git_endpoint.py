@@ -2,13 +2,14 @@
 
 Fetches are open to hosts and admins. A push creates one candidate, for an open fence of the host
 that pushes: the start of its body is read before git gets a byte. Bodies are streamed, under these
-bounds: a push has at most 1 GB, a request for objects 32 MB; each takes at most 10 minutes; 8 run
-at once, 4 of a token.
+bounds: a push has at most 1 GB, a request for objects 32 MB, unpacked; the command of a push comes
+within 20 seconds; each request takes at most 10 minutes; 8 run at once, 4 of a token.
 """
 
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -39,6 +40,9 @@ _PUSH: Final = "git-receive-pack"
 _SECONDS: Final = 600.0
 _AT_ONCE: Final = 8
 _START: Final = 4096  # bytes in which the command of a push fits
+_START_SECONDS: Final = 20.0
+_PROBE: Final = b"0000"  # before a large push, git asks with an empty one whether it may push
+_GZIP: Final = 31  # the format, to zlib
 _HEAD: Final = 16_384  # bytes of the head that `git http-backend` prints
 
 
@@ -52,13 +56,18 @@ class GitRequest(Struct, frozen=True, kw_only=True):
     def is_push(self) -> bool:
         return self.file == _PUSH or self.query == f"service={_PUSH}"
 
+    @property
+    def is_packed(self) -> bool:
+        return self.headers.get("content-encoding") == "gzip"
+
 
 class GitEndpoint:
     """An ASGI application over the repository of a project."""
 
-    def __init__(self, project: Project, store: Store) -> None:
+    def __init__(self, project: Project, store: Store, *, seconds: float = _SECONDS) -> None:
         self._project = project
         self._store = store
+        self._seconds = seconds
         self._running = anyio.CapacityLimiter(_AT_ONCE)
         self._shares = Shares(_AT_ONCE // 2)
 
@@ -68,16 +77,19 @@ class GitEndpoint:
             who = await run_sync(lambda: from_token(get_token(self._store, token)))
             request = await run_sync(self._admit, who, scope)
             body = _read_body(receive, MOST_PUSHED if request.is_push else MOST_ASKED)
+            if request.is_packed:
+                body = _unpack(body)
             start = b""
             if request.file == _PUSH:
-                start = await _read_start(body)
+                start = await _read_start(body, min(_START_SECONDS, self._seconds))
+            if request.file == _PUSH and start != _PROBE:
                 await run_sync(self._require_candidate, who, start)
         except Rejected as error:
             return await _refuse(send, error.status_code, error.detail)
         except WeftError as error:
             return await _refuse(send, *describe(error))
         async with self._shares.share(token), self._running:
-            with anyio.move_on_after(_SECONDS):
+            with anyio.move_on_after(self._seconds):
                 await self._serve(request, who, start, body, send)
 
     def _admit(self, who: Identity, scope: Scope) -> GitRequest:
@@ -97,8 +109,8 @@ class GitEndpoint:
             raise NotFound("Only git's own protocol is spoken here.")
         if request.is_push and who.worker is None:
             raise Forbidden("Only a worker host pushes here.")
-        if request.file == _PUSH and "content-encoding" in headers:
-            raise Rejected(415, "A push is not compressed as a whole.")
+        if "content-encoding" in headers and (request.file == _PUSH or not request.is_packed):
+            raise Rejected(415, "A push is not compressed as a whole, a request at most by gzip.")
         return request
 
     def _require_candidate(self, who: Identity, start: bytes) -> None:
@@ -160,9 +172,25 @@ async def _read_body(receive: Receive, most: int) -> AsyncIterator[bytes]:
             yield piece
 
 
-async def _read_start(body: AsyncIterator[bytes]) -> bytes:
+async def _unpack(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Unpack a request, up to the bound of its size: a small one may stand for terabytes."""
+    unpacking = zlib.decompressobj(wbits=_GZIP)
+    left = MOST_ASKED
+    async for piece in body:
+        try:
+            plain = unpacking.decompress(piece, left + 1)
+        except zlib.error:
+            return
+        left -= len(plain)
+        if left < 0:
+            return  # git refuses the incomplete request
+        if plain:
+            yield plain
+
+
+async def _read_start(body: AsyncIterator[bytes], seconds: float) -> bytes:
     start = b""
-    with anyio.move_on_after(_SECONDS):
+    with anyio.move_on_after(seconds):
         async for piece in body:
             start += piece
             if len(start) >= _START:

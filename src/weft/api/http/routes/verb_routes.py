@@ -25,6 +25,7 @@ import anyio
 from fastapi import APIRouter, Query, Request, Response
 
 from weft import __version__, errors
+from weft.api.host_candidate import require_sound
 from weft.api.host_rights import require_right
 from weft.api.http import problem_details
 from weft.api.http.event_stream import EventFilter
@@ -39,14 +40,11 @@ from weft.api.http.requests import (
     look,
     parts_of,
 )
-from weft.errors import Forbidden, InputError, Refused, WeftError
-from weft.git import find_tip
-from weft.git.http_backend import CandidateName
+from weft.errors import Forbidden, InputError, WeftError
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.event_log import last_event
-from weft.store.leases import get_lease
 from weft.store.remote_calls import Unreadable, all_verbs, arguments_of, decode
 from weft.store.remote_store import UNKNOWN
 from weft.store.server_operations import HOSTED
@@ -173,22 +171,11 @@ def _serve_host(
     def carry_out(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = inspect.signature(verb.function).bind(None, *args, **kwargs).arguments
         require_right(store, who, verb.name, given, get_repository(project.root, store))
-        if verb.name == "leases.finish" and given["outcome"].candidate is not None:
-            _require_pushed(store, project, given["fence"], given["outcome"].candidate)
+        if verb.name == "leases.finish":
+            require_sound(store, project, given["fence"], given["outcome"])
         return store.call(verb, args, kwargs)
 
     return _carry_out(verb, carry_out, body, who, now)
-
-
-def _require_pushed(store: Store, project: Project, fence: int, candidate: str) -> None:
-    """Raise unless the candidate of an attempt was pushed before it is recorded."""
-    lease = get_lease(store, fence)
-    assert lease.task is not None
-    assert lease.attempt is not None
-    name = CandidateName(task=lease.task, attempt=lease.attempt, fence=fence)
-    tip = find_tip(project.root, name.ref)
-    if tip is None or tip.id != candidate:
-        raise Refused(f"The candidate {candidate[:12]} of task {lease.task} was not pushed.")
 
 
 def _carry_out(
