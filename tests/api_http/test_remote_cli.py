@@ -30,8 +30,9 @@ from weft.cli import COMMANDS
 from weft.errors import Forbidden, InputError
 from weft.model import HUMAN, Class, NewRun, NewTask, State
 from weft.project.project import find_server_project
-from weft.runs.attempt_output import AttemptName, read_piece
+from weft.runs.attempt_output import read_piece
 from weft.runs.explanation import explain_task
+from weft.runs.host_output import AttemptName
 from weft.store import open_store
 from weft.store.remote_calls import hints_of
 from weft.store.remote_store import RemoteStore

@@ -27,20 +27,6 @@ def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
     made.project.close()
 
 
-def keep_home_busy(hosts: WorkerHosts) -> Path:
-    """Start a task that takes the only slot of home until the returned file is there."""
-    go = hosts.place / "go"
-    wait = f"cat > /dev/null; while [ ! -e {go} ]; do sleep 0.05; done; echo x > src/home"
-    hosts.project.shell("slow", wait)
-    plan = hosts.place / "busy.md"
-    plan.write_text("## P\n- [ ] Wait\n  <!-- files: src/home; agent: slow -->\n")
-    hosts.project.commit()
-    hosts.serve()
-    hosts.project.start("run", str(plan))
-    wait_until(lambda: hosts.project.rows("SELECT * FROM attempts"))
-    return go
-
-
 def test_a_session_goes_on_on_its_host_and_another_host_takes_up_its_pushed_work(
     hosts: WorkerHosts,
 ) -> None:
@@ -57,7 +43,7 @@ def test_a_session_goes_on_on_its_host_and_another_host_takes_up_its_pushed_work
         "script: attempt 3: append src/a three\n"
         "script: attempt 3: answer Finished.\n",
     )
-    done = keep_home_busy(hosts)
+    done = hosts.keep_home_busy()
     join = hosts.join_token("--uses", "2")
     first = hosts.start("first", "--token-file", str(join), "--slots", "1")
     [home_of_session] = hosts.wait_registered(1)
@@ -93,7 +79,7 @@ def test_a_session_goes_on_on_its_host_and_another_host_takes_up_its_pushed_work
 def test_work_that_a_host_hands_back_is_kept_at_home(hosts: WorkerHosts) -> None:
     project = hosts.project
     project.agent("slow2", "", "script: write src/a half\nscript: say done so far\nscript: hang\n")
-    done = keep_home_busy(hosts)
+    done = hosts.keep_home_busy()
     worker = hosts.start("far", "--token-file", str(hosts.join_token()), SHUTDOWN_TIMEOUT="0")
     hosts.wait_registered(1)
     project.plan.write_text("## P\n- [ ] Hang\n  <!-- files: src/a; agent: slow2 -->\n")

@@ -31,6 +31,19 @@ class WorkerHosts:
         assert self.server.stdout is not None
         self.url = json.loads(self.server.stdout.readline())["url"]
 
+    def keep_home_busy(self) -> Path:
+        """Serve, with the only slot of home taken until the returned file is there."""
+        go = self.place / "go"
+        wait = f"cat > /dev/null; while [ ! -e {go} ]; do sleep 0.05; done; echo x > src/home"
+        self.project.shell("slow", wait)
+        plan = self.place / "busy.md"
+        plan.write_text("## P\n- [ ] Wait\n  <!-- files: src/home; agent: slow -->\n")
+        self.project.commit()
+        self.serve()
+        self.project.start("run", str(plan))
+        wait_until(lambda: self.project.rows("SELECT * FROM attempts"))
+        return go
+
     def join_token(self, *options: str) -> Path:
         done = self.project.weft("token", "create", "hosts", "--join", *options)
         assert done.returncode == 0, done.stderr

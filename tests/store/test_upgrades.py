@@ -336,6 +336,10 @@ FROZEN = {
         "sqlite": "8738e0c7a40edc88ce0212054e0aa93e5b1d92836efe9e3a38ee30630a0c4f95",
         "postgres": "9b20485bc5ef6bfe7de2286a6225025ed033cb5fea29bb14feac284ea1400f44",
     },
+    14: {
+        "sqlite": "a9b9948bccbadf0486fdb41b8e17008ec9bb2bc4d73dafd6da273a317b25f68f",
+        "postgres": "faf283eb397e46ee27d6b5480a297db3029f031b572b1d5e46c8ec436b096262",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

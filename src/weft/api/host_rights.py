@@ -14,6 +14,7 @@ from weft.errors import Forbidden
 from weft.model import WorkerKind
 from weft.store import Store
 from weft.store.leases import get_lease, list_open
+from weft.store.output_requests import get_output_request
 from weft.swarm.identity import Identity
 
 Arguments = Mapping[str, Any]
@@ -56,6 +57,9 @@ def require_right(store: Store, who: Identity, verb: str, given: Arguments, repo
         _require_fences(store, who, _FENCES[verb](given))
         if verb == "leases.adopt":
             _require(is_own(who, given["worker"]), "another worker")
+    elif verb == "output_requests.answer_output_request":
+        asked = get_output_request(store, given["id"]).host
+        _require(asked == who.worker, "another host")
     elif verb == "messages.confirm_to_task":
         tasks = {lease.task for lease in list_open(store) if is_own(who, lease.worker)}
         _require(given["task"] in tasks, "a task of another worker")

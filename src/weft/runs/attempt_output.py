@@ -1,7 +1,7 @@
 """The output of agents, read from the directories of their attempts.
 
 The output of an attempt on another host stays there; its stored reports, which hold less, are read
-instead.
+instead. Lines as the program printed them are fetched from the host when a reader wants them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git
 from weft.agents import events, json_lines
@@ -22,6 +23,7 @@ from weft.agents.adapters.adapter import Adapter, ReaderState
 from weft.agents.events import Event
 from weft.attempt import start_record
 from weft.attempt.output_reader import hidden, shown
+from weft.attempt.start_record import Order
 from weft.errors import InputError, NoAnswer, Refused
 from weft.model import TERMINAL, Attempt, State, Task
 from weft.process import attempt_files
@@ -31,8 +33,9 @@ from weft.project.site import home, read_agent, secrets_of
 from weft.redaction import Redactor, list_secrets
 from weft.runs.agent_reports import list_report_lines
 from weft.runs.control import describe_task
+from weft.runs.host_output import AttemptName, OutputPiece, Stream, ask_host
 from weft.store import Store
-from weft.store.event_log import history
+from weft.store.event_log import history, last_event
 from weft.store.limit_table import identity
 from weft.store.server_operations import hosted
 from weft.store.tasks import get_task, list_attempts
@@ -44,26 +47,12 @@ LOOK: Final = 0.25  # seconds between looks at an output that grows
 _PROMPT: Final = 1 << 20  # bytes of a prompt that are shown
 _AWAY: Final = 1.0  # seconds before a server is asked again that was not there
 
-Stream = Literal["stdout", "stderr"]
 LineReader = Callable[[OutputLine], list[str]]
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
     attempt: int
     text: str
-
-
-class OutputPiece(Struct, frozen=True, kw_only=True):
-    """A part of an attempt's output, as its program printed it."""
-
-    adapter: str  # that understands it
-    lines: tuple[OutputLine, ...]
-    more: bool  # there is more by now
-
-
-class AttemptName(Struct, frozen=True, kw_only=True):
-    task: int
-    number: int
 
 
 @hosted("read")
@@ -81,12 +70,40 @@ def read_piece(
     ordered = start_record.find(directory)
     if ordered is None:
         return None
+    piece = read_lines(directory, ordered, stream=stream, offset=offset, ended=ended)
+    return hide_secrets(piece, make_redactor(project, ordered.agent))
+
+
+def read_lines(
+    directory: Path, order: Order, *, stream: Stream, offset: int, ended: bool
+) -> OutputPiece:
+    """Read the output after an offset from the directory of an attempt, with its secrets."""
     tail = Tail(directory / stream, offset)
-    printed = next((lines for lines in tail.rest() if lines), []) if ended else _next(tail)
-    hide = make_redactor(project, ordered.agent)
-    clean = zip(printed, shown(printed, hide), strict=True)
-    lines = tuple(line._replace(text=text) for line, text in clean)
-    return OutputPiece(adapter=ordered.adapter, lines=lines, more=tail.is_behind())
+    lines = next((lines for lines in tail.rest() if lines), []) if ended else _next(tail)
+    return OutputPiece(adapter=order.adapter, lines=tuple(lines), more=tail.is_behind())
+
+
+def hide_secrets(piece: OutputPiece, hide: Redactor) -> OutputPiece:
+    clean = zip(piece.lines, shown(piece.lines, hide), strict=True)
+    return replace(piece, lines=tuple(line._replace(text=text) for line, text in clean))
+
+
+@hosted("read")
+def fetch_piece(
+    project: Project, attempt: AttemptName, *, stream: Stream, offset: int, ended: bool
+) -> OutputPiece | None:
+    """Fetch output of an attempt from its host; return None if that host is this host.
+
+    Raise `Refused` with the place of the output if the host is away or does not answer.
+    """
+    if stream not in ("stdout", "stderr") or offset < 0:
+        raise InputError(f"There is no output {stream[:100]!r} from {offset} on.")
+    with project.open_store() as store:
+        piece = ask_host(store, attempt, stream=stream, offset=offset, ended=ended)
+        if piece is None:
+            return None
+        agent = get_task(store, attempt.task).agent or ""
+    return hide_secrets(piece, make_redactor(project, agent))
 
 
 def read_prompt(log: TaskLog, attempt: Attempt) -> str:
@@ -130,19 +147,32 @@ class OutputCursor:
         self._reader: LineReader | None = None
         self._offset = 0
         self._over = False  # its agent had ended, and all was read
+        self._seen: int | None = None  # the last event when reports were read
+        self._shown = 0  # reported lines that were returned
 
     def look(self, *, ended: bool) -> Iterator[LogLine] | None:
-        """Return the lines since the last look; None if the attempt ran on another host."""
+        """Return the lines since the last look; None if there is no output of the attempt here."""
         if self._over:
             return iter(())
         piece = self._read(ended)
-        return None if piece is None else self._printed(piece, ended)
+        return self._reported() if piece is None else self._printed(piece, ended)
 
     def _read(self, ended: bool) -> OutputPiece | None:
-        log, at = self._log, self._offset
-        return read_piece(
-            log.project, log.home, self._attempt, stream=log.stream, offset=at, ended=ended
-        )
+        return self._log.read_output(self._attempt, offset=self._offset, ended=ended)
+
+    def _reported(self) -> Iterator[LogLine] | None:
+        """Return the lines that were reported from another host since the last look."""
+        if self._log.plain:
+            return None
+        latest = last_event(self._log.store)
+        if latest == self._seen:
+            return iter(())
+        self._seen = latest
+        lines = self._log.list_reported(self._attempt.number)
+        if not lines:
+            return None
+        fresh, self._shown = lines[self._shown :], len(lines)
+        return iter([LogLine(attempt=self._attempt.number, text=text) for text in fresh])
 
     def _printed(self, piece: OutputPiece | None, ended: bool) -> Iterator[LogLine]:
         while piece is not None:
@@ -237,22 +267,35 @@ class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
     def read(self, attempt: Attempt) -> Iterator[LogLine]:
         """Return the lines of an attempt so far."""
         lines = OutputCursor(self, attempt).look(ended=True)
-        return iter(self._reported(attempt)) if lines is None else lines
+        if lines is None:
+            raise self.miss_output(attempt)
+        return lines
 
-    def _reported(self, attempt: Attempt) -> list[LogLine]:
-        lines = [
+    def read_output(self, attempt: AttemptName, *, offset: int, ended: bool) -> OutputPiece | None:
+        """Read output here, or fetch it from its host if plain lines are wanted."""
+        piece = read_piece(
+            self.project, self.home, attempt, stream=self.stream, offset=offset, ended=ended
+        )
+        if piece is None and self.plain:
+            return fetch_piece(
+                self.project, attempt, stream=self.stream, offset=offset, ended=ended
+            )
+        return piece
+
+    def miss_output(self, attempt: Attempt) -> Refused:
+        return Refused(
+            f"The output of attempt {attempt.number} of task {full_label(self.task)} is not "
+            f"here: it ran as {attempt.worker}, or `weft clean` has removed it."
+        )
+
+    def list_reported(self, number: int) -> list[str]:
+        return [
             text
             for event in history(self.store, self.task.id)
-            if event.kind == "progress" and event.data.get("attempt") == attempt.number
+            if event.kind == "progress" and event.data.get("attempt") == number
             for report in event.data.get("events", ())
             for text in list_report_lines(report)
         ]
-        if not lines or self.plain:
-            raise Refused(
-                f"The output of attempt {attempt.number} of task {full_label(self.task)} is not "
-                f"here: it ran as {attempt.worker}, or `weft clean` has removed it."
-            )
-        return [LogLine(attempt=attempt.number, text=text) for text in lines]
 
     def follow(self, number: int | None) -> Iterator[LogLine]:
         """Yield new lines until the task ends or needs a person, or until attempt `number` ends."""

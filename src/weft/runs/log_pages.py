@@ -17,10 +17,15 @@ from msgspec import Struct
 
 from weft.errors import Refused
 from weft.model import Attempt
-from weft.runs.attempt_output import AttemptName, LineReader, OutputPiece, TaskLog, read_piece
+from weft.runs.attempt_output import LineReader, TaskLog
+from weft.runs.host_output import AttemptName, OutputPiece
 
 _MARK: Final = 1000  # lines between marks
 _KEPT: Final = 64  # logs whose marks are kept
+
+
+class OutputAway(Refused):
+    """The output of an attempt is on another host."""
 
 
 class LogPage(Struct, frozen=True, kw_only=True):
@@ -45,18 +50,26 @@ class LogPages:
     def read(self, log: TaskLog, attempt: Attempt, first: int | None, most: int) -> LogPage:
         """Return `most` lines from line `first` on, or the last lines."""
         with self._lock:
-            rest = self._count(log, attempt)
-            total = self._total + len(rest)
-            start = max(1, total - most + 1) if first is None else max(1, first)
+            try:
+                total = self._total + len(self._count(log, attempt))
+            except OutputAway:
+                return _read_reported(log, attempt, first, most)
+            start = _find_start(total, first, most)
             lines = self._lines(log, attempt, start - 1)
             return LogPage(first=start, lines=tuple(islice(lines, most)), total=total)
 
     def search(self, log: TaskLog, attempt: Attempt, words: str) -> Iterator[tuple[int, str]]:
         """Yield the lines that contain the words, with their numbers."""
         wanted = words.lower()
-        for number, line in enumerate(self._lines(log, attempt, 0), 1):
+        for number, line in enumerate(self._list_lines(log, attempt), 1):
             if wanted in line.lower():
                 yield number, line
+
+    def _list_lines(self, log: TaskLog, attempt: Attempt) -> Iterator[str]:
+        try:
+            yield from self._lines(log, attempt, 0)
+        except OutputAway:
+            yield from log.list_reported(attempt.number)
 
     def _count(self, log: TaskLog, attempt: Attempt) -> list[str]:
         """Count the lines since the last look; return the lines of an unended last line."""
@@ -79,6 +92,20 @@ class LogPages:
         return islice(_texts(log, attempt, mark), skipped - mark.line, None)
 
 
+def _read_reported(log: TaskLog, attempt: Attempt, first: int | None, most: int) -> LogPage:
+    """Return a page of the lines that were reported from another host."""
+    lines = [] if log.plain else log.list_reported(attempt.number)
+    if not lines:
+        raise log.miss_output(attempt)
+    start = _find_start(len(lines), first, most)
+    page = tuple(lines[start - 1 : start - 1 + most])
+    return LogPage(first=start, lines=page, total=len(lines))
+
+
+def _find_start(total: int, first: int | None, most: int) -> int:
+    return max(1, total - most + 1) if first is None else max(1, first)
+
+
 def _texts(log: TaskLog, attempt: Attempt, mark: _Mark) -> Iterator[str]:
     reader = copy.copy(mark.reader)
     for piece in _pieces(log, attempt, mark.offset, ended=attempt.ended is not None):
@@ -90,14 +117,9 @@ def _texts(log: TaskLog, attempt: Attempt, mark: _Mark) -> Iterator[str]:
 def _pieces(log: TaskLog, attempt: Attempt, offset: int, *, ended: bool) -> Iterator[OutputPiece]:
     name = AttemptName(task=attempt.task, number=attempt.number)
     while True:
-        piece = read_piece(
-            log.project, log.home, name, stream=log.stream, offset=offset, ended=ended
-        )
+        piece = log.read_output(name, offset=offset, ended=ended)
         if piece is None:
-            raise Refused(
-                f"The output of attempt {attempt.number} is not here: it ran as {attempt.worker}, "
-                "or `weft clean` has removed it."
-            )
+            raise OutputAway(str(log.miss_output(attempt)))
         if not piece.lines:
             return
         yield piece

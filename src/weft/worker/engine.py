@@ -194,6 +194,8 @@ async def serving(
                     loops.start_soon(_for_ever, lambda: scheduler.admit_loop(work, listener))
                     if projections is not None:
                         loops.start_soon(_for_ever, projections.run)
+                    if site.transport is not None:
+                        loops.start_soon(_for_ever, lambda: _answer_readers(site, place.host))
                     loops.start_soon(_obey_signals, signals, scheduler, block, patience, leaving)
                     try:
                         with block:
@@ -221,6 +223,12 @@ def _projections(site: Site, worker: str) -> ProjectionLoop:
     from weft.worker.projections.projection_loop import ProjectionLoop  # late: imports all of plans
 
     return ProjectionLoop(site, worker)
+
+
+async def _answer_readers(site: Site, host: str) -> None:
+    from weft.worker.output_answers import answer_loop  # late: only worker hosts need it
+
+    await answer_loop(site, host)
 
 
 def _tidy_up(site: Site) -> None:

@@ -28,6 +28,7 @@ _FILES: Final = (
     "leases.sql",
     "limits.sql",
     "members.sql",
+    "output_requests.sql",
     "overview.sql",
     "projections.sql",
     "ready.sql",

@@ -1,0 +1,110 @@
+"""Parts of an attempt's output, and parts that come from the host of the attempt.
+
+A reader leaves a request in the store and waits; the worker of the host answers it. The answer of
+a host is not trusted: it is bounded, and goes forward.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft.agents.adapters import ADAPTERS
+from weft.errors import Refused
+from weft.model import Attempt, Worker
+from weft.process.output_tail import OutputLine
+from weft.process.process_identity import get_place
+from weft.store import Store
+from weft.store.limit_table import identity
+from weft.store.output_requests import find_output_answer, request_output
+from weft.store.tasks import list_attempts
+from weft.store.workers import find_workers, list_workers
+
+MOST: Final = 256 << 10  # bytes of the lines in a part; a single line may be longer
+_PATIENCE: Final = 15.0  # seconds until a host that is present has answered
+_LOOK: Final = 0.1  # seconds between two looks for an answer
+
+Stream = Literal["stdout", "stderr"]
+
+
+class AttemptName(Struct, frozen=True, kw_only=True):
+    task: int
+    number: int
+
+
+class OutputPiece(Struct, frozen=True, kw_only=True):
+    """A part of an attempt's output, as its program printed it."""
+
+    adapter: str  # that understands it
+    lines: tuple[OutputLine, ...]
+    more: bool  # there is more by now
+
+
+def shorten_piece(piece: OutputPiece, most: int = MOST) -> OutputPiece:
+    """Return the first lines of a part, with at most so many bytes or a single line."""
+    size = 0
+    for number, line in enumerate(piece.lines):
+        size += len(line.text) + len(line.last)
+        if number and size > most:
+            return replace(piece, lines=piece.lines[:number], more=True)
+    return piece
+
+
+def encode_piece(piece: OutputPiece | None) -> str:
+    """Encode an answer; None means that the output is gone."""
+    return msgspec.json.encode(piece).decode()
+
+
+def ask_host(
+    store: Store, attempt: AttemptName, *, stream: Stream, offset: int, ended: bool
+) -> OutputPiece | None:
+    """Ask the host of an attempt for output after an offset; return None if it is this host."""
+    [row] = [row for row in list_attempts(store, attempt.task) if row.number == attempt.number]
+    worker = find_workers(store, [row.worker], now=time.time()).get(row.worker)
+    if worker is None or worker.host == get_place().host or worker.gates:
+        return None
+    if all(other.host != worker.host for other in list_workers(store, now=time.time())):
+        raise Refused(f"{_place(store, row, worker)}, where no worker runs now: start it again.")
+    request = request_output(
+        store,
+        host=worker.host,
+        task=attempt.task,
+        attempt=attempt.number,
+        stream=stream,
+        start=offset,
+        ended=ended,
+        now=time.time(),
+    )
+    end = time.monotonic() + _PATIENCE
+    while (answer := find_output_answer(store, request)) is None:
+        if time.monotonic() > end:
+            raise Refused(f"{_place(store, row, worker)}, which did not answer; try again later.")
+        time.sleep(_LOOK)
+    return read_answer(answer, offset, _place(store, row, worker))
+
+
+def read_answer(answer: str, offset: int, place: str) -> OutputPiece:
+    """Read the answer of a host; raise if it is no part of an output after an offset."""
+    try:
+        piece = msgspec.json.decode(answer, type=OutputPiece | None)
+    except msgspec.DecodeError as error:
+        raise Refused(f"{place}, which answered nonsense: {error}.") from error
+    if piece is None:
+        raise Refused(f"{place}, which has deleted it.")
+    ends = [offset, *(line.end for line in piece.lines)]
+    if piece.adapter not in ADAPTERS or any(low >= high for low, high in pairwise(ends)):
+        raise Refused(f"{place}, which answered nonsense.")
+    return piece
+
+
+def _place(store: Store, attempt: Attempt, worker: Worker) -> str:
+    directory = f"weft/attempts/{identity(store)[:12]}/{attempt.task}.{attempt.number}"
+    return (
+        f"The output of attempt {attempt.number} of task {attempt.task} is in {directory}, in the "
+        f"mirror of the host {worker.host}"
+    )
