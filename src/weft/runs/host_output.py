@@ -68,7 +68,7 @@ def ask_host(
     worker = find_workers(store, [row.worker], now=time.time()).get(row.worker)
     if worker is None or worker.host == get_place().host or worker.gates:
         return None
-    if all(other.host != worker.host for other in list_workers(store, now=time.time())):
+    if all(present.host != worker.host for present in list_workers(store, now=time.time())):
         raise Refused(f"{_place(store, row, worker)}, where no worker runs now: start it again.")
     request = request_output(
         store,
