@@ -418,6 +418,7 @@ class NewWorker(Struct, frozen=True, kw_only=True):
     lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
     labels: tuple[str, ...] = ()  # for tasks that ask for them
     alone: bool = False  # its process does nothing else: `weft worker`
+    checks: str = ""  # the kind of its machine, if it takes checks of gates elsewhere
 
 
 class NewMember(Struct, frozen=True, kw_only=True):
@@ -460,6 +461,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
     labels: tuple[str, ...] = ()  # for tasks that ask for them
     alone: bool = False  # its process does nothing else: `weft worker`
+    checks: str = ""  # the kind of its machine, if it takes checks of gates elsewhere
     # Of members of a swarm:
     role: str = ""
     is_lead: bool = False
@@ -691,11 +693,44 @@ class CheckVerdict(Struct, frozen=True, kw_only=True):
     passed: bool
     seconds: float  # 0 where a verdict that was known already was taken over
     number: int = 0  # among those of its run; 0 until it is recorded
+    host: str = ""  # the worker host that ran it; '': home
 
     @property
     def checked(self) -> bool:
         """True if a command ran for it."""
         return self.check_id != UNCHECKED
+
+
+class NewCheckOrder(Struct, frozen=True, kw_only=True):
+    """A check that a gate wants from another host."""
+
+    tree: str
+    head: str  # a commit with that tree
+    base: str  # the commit below it
+    commands: tuple[tuple[str, ...], ...]
+    entries: tuple[str, ...]
+    machine: str  # the kind of machine whose result counts
+
+
+class CheckOrder(Struct, frozen=True, kw_only=True):
+    """A check that a worker host has taken; its result must carry the fence."""
+
+    fence: int
+    run: str
+    tree: str
+    head: str
+    base: str
+    commands: tuple[tuple[str, ...], ...]
+
+
+class HostResult(Struct, frozen=True, kw_only=True):
+    """The result of a check on a worker host."""
+
+    tree: str  # the tree that was checked out
+    passed: bool
+    seconds: float
+    output: str
+    ran: int  # number of commands, up to the one that failed
 
 
 class MergeConflict(Struct, frozen=True, kw_only=True):

@@ -117,6 +117,32 @@ def test_a_host_acts_for_its_own_workers_and_fences_alone(host: GitHost) -> None
     assert host.call("tokens.create_token", name="x", scopes=["admin"]) in (403, 422)
 
 
+def test_only_a_host_that_joined_with_the_right_takes_and_reports_checks(
+    host: GitHost, server: Server
+) -> None:
+    now = time.time()
+    with server.open_store() as store:
+        join, _ = create_join_token(store, name="h", uses=1, expires=None, now=now, checks=True)
+        token, secret = join_host(store, join.id, "near", now=now)
+        renewed, _ = renew_host_token(store, token.id, now=now)
+    assert token.scopes == renewed.scopes == {"read", "checks"}
+    result = {"tree": "1" * 40, "passed": True, "seconds": 1, "output": "", "ran": 1}
+    worker = {"id": host.worker, "slots": 1, "host": host.name, "repos": [host.repository]}
+    new = {**worker, "name": host.worker, "gates": False, "checks": "Linux x86_64"}
+    assert host.call("workers.register", new, stated={}) == 403
+    assert host.call("check_orders.take_check", host.worker) == 403
+    assert host.call("check_orders.report_check", host.fence, result) == 403
+    assert host.call("check_orders.decline_check", host.fence, "no") == 403
+    near = f"{token.worker}-1-a"
+    own = {**new, "id": near, "name": near, "host": token.worker}
+    assert host.call("workers.register", own, stated={}, token=secret) == 200
+    assert host.call("check_orders.take_check", near, token=secret) == 200
+    assert host.call("check_orders.take_check", host.worker, token=secret) == 403
+    assert host.call("check_orders.report_check", host.fence, result, token=secret) == 403
+    assert host.call("check_orders.order_check", 1, "r", {}, token=secret) in (403, 422)
+    assert host.call("workers.depart", near, token=secret) == 200
+
+
 def test_a_candidate_that_was_not_pushed_is_not_recorded(host: GitHost) -> None:
     commit = git(host.clone, "rev-parse", "HEAD").strip()
     outcome = {"state": "done", "candidate": commit, "base": commit}

@@ -130,7 +130,7 @@ class PoolProject:
                 assert list(pool.running) == [one for one in order if one in pool.running]
                 await anyio.sleep(0.02)
         if end.how == "cancel":
-            pool.cancel(order[0])
+            await pool.cancel(order[0])
         elif end.how == "leave":
             scope.cancel()
         elif end.how == "break":

@@ -27,6 +27,8 @@ COMPUTED = {
 """Where a kind is worked out, and what it can be."""
 SILENT = {
     "branch_landing_intended",
+    "check_ordered",  # the verdict names the host
+    "check_withdrawn",
     "entry_rejected",  # the tasks of the entry have lines of their own
     "landed",  # likewise
     "landing_intended",

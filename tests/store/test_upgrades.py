@@ -340,6 +340,10 @@ FROZEN = {
         "sqlite": "a9b9948bccbadf0486fdb41b8e17008ec9bb2bc4d73dafd6da273a317b25f68f",
         "postgres": "faf283eb397e46ee27d6b5480a297db3029f031b572b1d5e46c8ec436b096262",
     },
+    15: {
+        "sqlite": "058311e233e0e8a2e3837ab155a8ef8fbfdd23b5dec2b4d18f21ed8d92bbef81",
+        "postgres": "2da74da6b0b1ef9a12008737bb573d2efccc07de8c8c50c886be27a4b8b8f482",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

@@ -15,6 +15,7 @@ from weft.model import WorkerKind
 from weft.store import Store
 from weft.store.leases import get_lease, list_open
 from weft.store.output_requests import get_output_request
+from weft.store.tokens import CHECKS
 from weft.swarm.identity import Identity
 
 Arguments = Mapping[str, Any]
@@ -26,6 +27,8 @@ _FENCES: Final[Mapping[str, Callable[[Arguments], Iterable[int]]]] = {
     **dict.fromkeys(
         (
             "base_checks.doubt_set_up",
+            "check_orders.decline_check",
+            "check_orders.report_check",
             "leases.adopt",
             "leases.extend",
             "leases.finish",
@@ -42,6 +45,9 @@ _FENCES: Final[Mapping[str, Callable[[Arguments], Iterable[int]]]] = {
 }
 
 
+_CHECKS: Final = frozenset({"check_orders.decline_check", "check_orders.report_check"})
+
+
 def is_own(who: Identity, worker: str | None) -> bool:
     """Tell whether a worker belongs to the host of this identity."""
     return who.worker is not None and worker is not None and worker.startswith(f"{who.worker}-")
@@ -53,7 +59,12 @@ def require_right(store: Store, who: Identity, verb: str, given: Arguments, repo
         _require_registration(who, given, repo)
     elif verb in _WORKERS:
         _require(is_own(who, given["worker"]), "another worker")
+    elif verb == "check_orders.take_check":
+        _require_checks(who)
+        _require(is_own(who, given["worker"]), "another worker")
     elif verb in _FENCES:
+        if verb in _CHECKS:
+            _require_checks(who)
         _require_fences(store, who, _FENCES[verb](given))
         if verb == "leases.adopt":
             _require(is_own(who, given["worker"]), "another worker")
@@ -74,7 +85,18 @@ def _require_registration(who: Identity, given: Arguments, repo: str) -> None:
     _require(new.repos == (repo,), "another repository")
     _require(not given["stated"] and not new.gates, "the home of the repository")
     _require(set(new.host_limits) <= {"ram_mb", "port"}, "the limits of the store")
+    if new.checks:
+        _require_checks(who)
     _require(not any(agent.source for agent in new.agents or ()), "the limits of agents")
+
+
+def _require_checks(who: Identity) -> None:
+    """Raise `Forbidden` unless the host joined with the right to report checks."""
+    if CHECKS not in who.scopes:
+        raise Forbidden(
+            "This host may not report checks; it joins anew with a token that allows them "
+            "(weft token create NAME --join --checks)."
+        )
 
 
 def _require_fences(store: Store, who: Identity, fences: Iterable[int]) -> None:

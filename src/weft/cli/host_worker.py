@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from weft import config
 from weft.cli.worker import WorkerLog
 from weft.cli.worker_loops import serve_elsewhere
+from weft.errors import InputError
 from weft.project.project import Project
 from weft.project.server_address import SERVER, check_url
 from weft.project.worker_host import HostFiles, MirrorTransport, join
@@ -28,14 +29,24 @@ def work_for_server(
     slots: int | None,
     traits: WorkerTraits,
     idle: float | None,
+    checks: bool | None,
     as_json: bool,
 ) -> int:
-    """Join a server, or come back to it, and run its tasks until interrupted or idle."""
+    """Join a server, or come back to it, and run its tasks until interrupted or idle.
+
+    It runs checks, too, if its token allows that and `checks` is not False.
+    """
     environment = os.environ
     url = environment[SERVER].rstrip("/")
     check_url(url, environment)
     files = HostFiles(url, environment)
-    known = join(url, token_file, files)
+    known = join(url, token_file, files, checks=bool(checks))
+    if checks and not known.checks:
+        raise InputError(
+            f"This host joined {url} without the right to run checks: `weft token create NAME "
+            "--join --checks` there makes a token; put it into a file and name that with "
+            "--token-file."
+        )
     server = Server(url=url, token=known.secret)
     with RemoteStore(server) as store:
         settings = replace(config.parse("", environment), tuning=store.tuning)
@@ -51,6 +62,7 @@ def work_for_server(
             transport,
             settings,
             environment,
+            checks=known.checks and checks is not False,
         )
         journal = WorkerLog(store, after=last_event(store), idle=idle, as_json=as_json)
         with suppress(Interrupted):

@@ -68,6 +68,7 @@ def command() -> None:
     metavar="N",
     help="How many hosts may join with it. Default: 1.",
 )
+@click.option("--checks", is_flag=True, help="Hosts that join may run checks, too.")
 @json_option
 @pass_project
 def create(
@@ -79,6 +80,7 @@ def create(
     expires: float | None,
     joins: bool,
     uses: int | None,
+    checks: bool,
     as_json: bool,
 ) -> None:
     """Make a token for NAME, and print it.
@@ -90,13 +92,15 @@ def create(
     named = [name.strip() for part in agents for name in part.split(",")]
     if not joins and uses is not None:
         raise InputError("--uses counts the hosts that join: it goes with --join.")
+    if not joins and checks:
+        raise InputError("--checks is a right of hosts that join: it goes with --join.")
     if joins and (tenant is not None or named):
         raise InputError("A token to join takes no --tenant and no --agents.")
     until = None if expires is None else now + expires
     with project.open_store() as store:
         if joins:
             token, text = create_join_token(
-                store, name=name, uses=uses or 1, expires=until, now=now
+                store, name=name, uses=uses or 1, expires=until, now=now, checks=checks
             )
         else:
             token, text = create_token(

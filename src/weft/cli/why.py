@@ -113,7 +113,8 @@ def _gate_lines(gate: AtGate, now: float) -> Iterator[str]:
     if gate.check is not None:
         together = [gate.names[id] for id in gate.check.entries if id != gate.entry.id]
         beside = f", together with {listed(together)}" if together else ""
-        yield f"gate: being checked now, for {duration(now - gate.check.since)}{beside}"
+        where = f" on {gate.check.host}" if gate.check.host else ""
+        yield f"gate: being checked now{where}, for {duration(now - gate.check.since)}{beside}"
     elif gate.number is not None:
         alone = ", tested alone" if gate.entry.alone else ""
         yield f"gate: {state}, place {gate.number} of {gate.of}{alone}"
@@ -132,7 +133,8 @@ def _gate_lines(gate: AtGate, now: float) -> Iterator[str]:
 def _verdict_lines(gate: AtGate, verdict: CheckVerdict) -> Iterator[str]:
     mark = "✓" if verdict.passed else "✗"
     tasks = ", ".join(gate.names.get(entry, entry) for entry in verdict.combination)
-    took = f" in {duration(verdict.seconds)}" if verdict.seconds else ""
+    where = f" on {verdict.host}" if verdict.host else ""
+    took = f" in {duration(verdict.seconds)}{where}" if verdict.seconds else ""
     if not verdict.checked:
         yield f"  no check is configured for {tasks}"
         return

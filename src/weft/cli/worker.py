@@ -66,6 +66,12 @@ _STARTS: Final = ("task_admitted", "attempt_adopted")
     help="A label of this host, such as gpu, for tasks and agents that need it; a comma list, or "
     "repeated.",
 )
+@click.option(
+    "--checks",
+    type=click.Choice(["yes", "no"]),
+    help="Run checks of gates. Default: yes; with --server, yes if the token allows it "
+    "(`weft token create --join --checks`).",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -75,6 +81,7 @@ def command(
     token_file: Path | None,
     exit_when_idle: float | None,
     labels: tuple[str, ...],
+    checks: str | None,
     as_json: bool,
 ) -> int:
     """Run tasks from the store until interrupted.
@@ -84,6 +91,9 @@ def command(
     With --server it takes the tasks of a server's repository, on a host that has only weft, git
     and the agents' programs. The host joins with a token that is good for that alone, and keeps
     the token it gets. Agent files come from the server, variables from this host.
+
+    A host that takes checks runs those for which home has no free place. With --checks no, a
+    worker at home leaves checks to such hosts while there are any.
 
     After a crash this is what goes on: agents that still run are adopted, what they did
     meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s
@@ -104,6 +114,7 @@ def command(
             slots=slots,
             traits=traits,
             idle=exit_when_idle,
+            checks=None if checks is None else checks == "yes",
             as_json=as_json,
         )
     if token_file is not None:
@@ -113,7 +124,15 @@ def command(
     with project.open_store() as store:
         journal = WorkerLog(store, after=last_event(store), idle=exit_when_idle, as_json=as_json)
         with suppress(Interrupted):
-            serve(project, store, journal.begin, slots=slots, traits=traits, beside=guard)
+            serve(
+                project,
+                store,
+                journal.begin,
+                slots=slots,
+                traits=traits,
+                beside=guard,
+                checks=checks != "no",
+            )
         journal.read()
     return 0
 

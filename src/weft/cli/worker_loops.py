@@ -18,6 +18,7 @@ from anyio.to_thread import run_sync
 
 from weft.cli.poll_interval import NET, Rhythm
 from weft.errors import StoreError, WeftError
+from weft.gate.host_checks import check_for_gates
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import Site
@@ -60,16 +61,19 @@ def serve(
     beside: Beside | None = None,
     leaving: Callable[[], None] | None = None,
     mcp: str | None = None,
+    checks: bool = True,
 ) -> None:
     """Be a worker until the watch, made by `watch` for that worker, is at its end.
 
     `beside` runs as long, such as the gates of the repository's runs. `leaving` is called at the
     first interruption. `mcp` is the address of weft's tools for the worker's agents. Raise
-    `engine.Interrupted` at an interruption before the end.
+    `engine.Interrupted` at an interruption before the end. Without `checks` hosts run the checks.
     """
     show_warnings()
     shutdown_seconds(project.environment)  # refuse a wrong value before an attempt starts
-    site = open_site(store, project.root, project.config, project.environment, mcp=mcp)
+    site = open_site(
+        store, project.root, project.config, project.environment, mcp=mcp, checks=checks
+    )
     _run(_serve, site, store, watch, slots, traits, take, beside, leaving)
 
 
@@ -83,7 +87,7 @@ def serve_elsewhere(
 ) -> None:
     """Be a worker on a host without the repository: agents run here, the gate stays at home."""
     show_warnings()
-    _run(_serve, site, store, watch, slots, traits, None, None)
+    _run(_serve, site, store, watch, slots, traits, None, check_for_gates)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> bool:

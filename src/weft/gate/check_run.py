@@ -68,6 +68,7 @@ class CheckResult(Struct, frozen=True, kw_only=True):
     output: str
     ran: tuple[Command, ...] = ()  # the commands up to the one that failed
     failed_tests: FailedTests = FailedTests()  # of a failed command
+    host: str = ""  # the worker host that ran it; '': home
 
 
 class CheckLost(Exception):
@@ -100,6 +101,24 @@ def check_id(
     if config.known_red:
         about.append(config.known_red)
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+
+
+def describe_machine() -> str:
+    """Return the kind of this machine; a check of a gate counts on machines of its kind alone."""
+    return f"{platform.system()} {platform.machine()}"
+
+
+def commit_to_check(root: Path, tree: str, base: str) -> str:
+    """Make the commit of a tree that is to follow a base; equal trees and bases give equal ids."""
+    return git.commit_tree(
+        root,
+        tree,
+        [base],
+        "A combination of candidates, to be checked\n",
+        name="weft",
+        email="weft@localhost",
+        date="1000000000 +0000",
+    )
 
 
 def environment(config: Config, own: Mapping[str, str]) -> dict[str, str]:
@@ -194,15 +213,7 @@ class CheckRun:
                 await run_sync(self._clear, place)
 
     def _prepare(self, tree: str, base: str) -> Workspace:
-        commit = git.commit_tree(
-            self.site.root,
-            tree,
-            [base],
-            "A combination of candidates, to be checked\n",
-            name="weft",
-            email="weft@localhost",
-            date="1000000000 +0000",
-        )
+        commit = commit_to_check(self.site.root, tree, base)
         settings = self.site.looks.settings(self.site.root)
         return workspace.prepare(
             self.site.root,

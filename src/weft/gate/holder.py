@@ -122,6 +122,7 @@ class GateHolder:
             run,
             group,
             leases,
+            gate=fence,
             record=self._record_result,
             fail=self._fail,
             ring=self._ring,
@@ -152,6 +153,7 @@ class GateHolder:
         """Do the steps that follow from the rows until none is left; return False if the gate has
         to be left."""
         while True:
+            await self._pool.collect()
             running = self._pool.running  # before the rows: a check that ends now may settle them
             view = await run_sync(self._read)
             if view is None:
@@ -250,7 +252,7 @@ class GateHolder:
                 view.rows, lambda entries: self._check_id(self._commands(entries), view.files)
             ),
             tip=view.tip,
-            slots=gate.slots,
+            slots=self._pool.slots,
             running=tuple(
                 check for check in self._pool.running if check.purpose is not Purpose.TESTS
             ),
@@ -260,7 +262,7 @@ class GateHolder:
     async def _follow(self, step: GateStep, view: _GateView) -> bool:
         """Do a step; return whether the rows have changed by that."""
         for check in step.cancel:
-            self._pool.cancel(check)
+            await self._pool.cancel(check)
         for entry in step.pass_on:
             await run_sync(self._pass_on, entry, view)
         for rejection in step.reject:

@@ -21,6 +21,7 @@ class CheckView(Struct, frozen=True, kw_only=True):
     since: float
     entries: tuple[str, ...]
     output: str  # its end
+    host: str = ""  # the worker host that runs it; '': home
 
 
 class LandingView(Struct, frozen=True, kw_only=True):
@@ -78,6 +79,7 @@ def _checks(view: LandingView, gate: GateRows) -> Part:
                 _names(view, gate, check.entries),
                 " for ",
                 since(check.since, view.now),
+                f" on {check.host}" if check.host else "",
             ),
             tag("pre", check.output) if check.output else None,
             id=f"check-{check.fence}",

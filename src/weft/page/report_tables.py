@@ -43,7 +43,13 @@ def gate(report: RunReport) -> Iterator[str]:
 def _verdict(check: CheckReport) -> str:
     took = "known" if check.reused else duration(check.end - check.start)
     verdict, kind = ("passed", "passed") if check.passed else ("failed", "bad")
-    text = f"{check.purpose}, flaky" if check.flaky else check.purpose
+    text = ", ".join(
+        [
+            check.purpose,
+            *(["flaky"] if check.flaky else []),
+            *([f"on {check.host}"] if check.host else []),
+        ]
+    )
     return _row(check.end, took, verdict, kind, check.tasks, text, check.output)
 
 

@@ -218,7 +218,8 @@ def _checks(view: TaskView) -> Part:
         flaky = (
             " (the same tree also got the opposite verdict)" if verdict.number in gate.flaky else ""
         )
-        head = [state_tag(word, word), f" {names}, {duration(verdict.seconds)}{flaky}"]
+        where = f" on {verdict.host}" if verdict.host else ""
+        head = [state_tag(word, word), f" {names}, {duration(verdict.seconds)}{where}{flaky}"]
         output = gate.outputs.get(verdict.number)
         again = gate.reproductions.get(verdict.number)
         parts.append(

@@ -63,6 +63,7 @@ class Site(Struct, frozen=True, kw_only=True):
     settings: RunSettings | None = None  # settings of its run; None: settings of the checkout
     transport: Transport | None = None  # on a host without the repository; None: this is its home
     host: str = ""  # the name under which such a host has joined
+    checks: bool = True  # it runs checks; home without them leaves checks to hosts that take them
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
     changeover: Changeover = field(default_factory=Changeover)

@@ -43,6 +43,7 @@ class HostCredentials(Struct, frozen=True, kw_only=True):
     host: HostName  # the name that the server gave this host
     repository: RandomId  # the id of the server's repository
     secret: Secret
+    checks: bool = False  # it may report checks
     since: float = 0.0  # when the token was made, by the clock of this host
 
 
@@ -85,10 +86,15 @@ def _write_secret(path: Path, data: bytes) -> None:
     draft.replace(path)
 
 
-def join(url: str, token_file: Path | None, files: HostFiles) -> HostCredentials:
-    """Return this host's credentials, renewed if they are old; join if it has none that work."""
+def join(
+    url: str, token_file: Path | None, files: HostFiles, *, checks: bool = False
+) -> HostCredentials:
+    """Return this host's credentials, renewed if they are old; join if it has none that work.
+
+    With `checks` join as well if its credentials do not let it report checks.
+    """
     known = files.find()
-    if known is not None:
+    if known is not None and (known.checks or not checks or token_file is None):
         try:
             return _renewed(url, known, files)
         except Unauthenticated:

@@ -207,7 +207,8 @@ def _checked(data: Data, about: About) -> str:
     of = ", ".join(entries) or base
     if data["check_id"] == UNCHECKED:
         return f"  no check is configured for {of}"
-    took = f"in {duration(data['seconds'])}"
+    where = f" on {data['host']}" if data.get("host") else ""
+    took = f"in {duration(data['seconds'])}{where}"
     if not data.get("flaked"):
         return f"  check of {of} {'passed' if data['passed'] else 'failed'} {took}"
     how = "passed when tried again" if data["passed"] else "failed although it had passed"

@@ -182,6 +182,7 @@ def _record_verdict(
         commands=verdict.commands,
         purpose=verdict.purpose,
         flaked=flaked,
+        host=verdict.host,
     )
 
 

@@ -20,6 +20,7 @@ from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import HANDED_OVER, LEAD, STEPS, TERMINAL, Demand, Lease, ObjectId, Outcome, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
+from weft.store.check_orders import is_ordered, is_wanted
 from weft.store.claims import STALLED, bring_all_back, family, give_up, narrow_claims, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_judged, set_stage
@@ -677,7 +678,10 @@ def _current(tx: Transaction, fence: int) -> tuple[Row, Row]:
 
 
 def _owns_task(tx: Transaction, lease: Row) -> bool:
-    """Tell whether a lease's attempt has not ended: a cancelled process keeps its amounts only."""
+    """Tell whether a lease's attempt has not ended, and a gate waits for its check: a cancelled
+    process keeps its amounts only."""
+    if lease["kind"] == "check":
+        return is_wanted(tx, lease["fence"])
     if lease["kind"] != "attempt":
         return True
     attempt = tx.one("attempt", task=lease["task"], number=lease["attempt"])
@@ -695,6 +699,7 @@ class OpenCheck(Struct, frozen=True, kw_only=True):
     since: float
     entries: tuple[str, ...]  # empty: not known any more
     fence: int = 0
+    host: str = ""  # the worker host that runs it; '': home
 
 
 @reads
@@ -703,7 +708,12 @@ def list_checks(tx: Transaction, run: str) -> list[OpenCheck]:
     taken = [json.loads(row["data"]) for row in tx.all("lately_taken", most=_LATELY)]
     entries = {event["fence"]: tuple(event["entries"]) for event in taken}
     return [
-        OpenCheck(since=lease.granted, entries=entries.get(lease.fence, ()), fence=lease.fence)
+        OpenCheck(
+            since=lease.granted,
+            entries=entries.get(lease.fence, ()),
+            fence=lease.fence,
+            host=(lease.host or "") if is_ordered(tx, lease.fence) else "",
+        )
         for lease in list_open(tx)
         if (lease.kind, lease.holder) == ("check", run)
     ]

@@ -23,6 +23,8 @@ from weft.store.store import reads, writes
 SCOPES: Final = ("read", "work", "admin")
 JOIN: Final = "join"
 """The scope of a token by which hosts join; no route needs it but the one of joining."""
+CHECKS: Final = "checks"
+"""The right of a host to report checks, on which trunk moves; its join token gave it."""
 
 _TEXT: Final = re.compile(r"weft_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _NOBODY: Final = hashlib.sha256(
@@ -112,13 +114,21 @@ _OVERLAP: Final = 300.0  # seconds that the old token stays valid: requests are 
 
 @writes
 def create_join_token(
-    tx: Transaction, *, name: str, uses: int, expires: float | None, now: float
+    tx: Transaction,
+    *,
+    name: str,
+    uses: int,
+    expires: float | None,
+    now: float,
+    checks: bool = False,
 ) -> tuple[Token, str]:
-    """Make a token with which `uses` hosts can join; it is good for nothing else."""
+    """Make a token with which `uses` hosts can join, with the right to report checks or without;
+    it is good for nothing else."""
     _refuse_name(name)
     if not 1 <= uses <= _MOST_USES:
         raise InputError(f"A token lets 1 to {_MOST_USES} hosts join, not {uses}.")
-    return _add_token(tx, name, frozenset({JOIN}), expires=expires, uses=uses, now=now)
+    scopes = frozenset({JOIN, CHECKS} if checks else {JOIN})
+    return _add_token(tx, name, scopes, expires=expires, uses=uses, now=now)
 
 
 @writes
@@ -130,7 +140,7 @@ def join_host(tx: Transaction, token: str, host: str, *, now: float) -> tuple[To
         raise Unauthenticated
     worker = f"{host}-{secrets.token_hex(4)}"
     tx.event("host_joined", now=now, worker=worker, token=token)
-    return _add_host_token(tx, worker, now)
+    return _add_host_token(tx, worker, get_token_row(tx, token).scopes, now)
 
 
 @writes
@@ -139,11 +149,13 @@ def renew_host_token(tx: Transaction, token: str, *, now: float) -> tuple[Token,
     present = get_token_row(tx, token)
     assert present.worker is not None
     tx.run("let_token_expire", id=token, expires=now + _OVERLAP)
-    return _add_host_token(tx, present.worker, now)
+    return _add_host_token(tx, present.worker, present.scopes, now)
 
 
-def _add_host_token(tx: Transaction, worker: str, now: float) -> tuple[Token, str]:
-    name, scopes = f"host {worker}", frozenset({"read"})
+def _add_host_token(
+    tx: Transaction, worker: str, given: frozenset[str], now: float
+) -> tuple[Token, str]:
+    name, scopes = f"host {worker}", frozenset({"read"}) | (given & {CHECKS})
     return _add_token(tx, name, scopes, expires=now + _VALID, worker=worker, now=now)
 
 

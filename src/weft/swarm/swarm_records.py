@@ -147,3 +147,4 @@ class JoinedHost(Struct, frozen=True, kw_only=True):
     repository: str  # the id of the server's repository
     expires: float  # of the token
     secret: str
+    checks: bool = False  # it may report checks

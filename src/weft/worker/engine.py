@@ -83,10 +83,12 @@ def open_site(
     environment: Mapping[str, str],
     *,
     mcp: str | None = None,
+    checks: bool = True,
 ) -> Iterator[Site]:
     """Open the site of a worker; `mcp` is the address at which this process serves weft's tools.
 
-    Without it the configuration may name a server on the same store.
+    Without it the configuration may name a server on the same store. Without `checks` its gates
+    leave checks to hosts, while a host takes them.
     """
     store.hide_secrets(list_secrets(environment, config.gate.env))
     with Launcher(cgroup.find_parent()) as launcher:
@@ -102,6 +104,7 @@ def open_site(
             environment=environment,
             combine=lambda tip, candidates: _combine(root, tip, candidates),
             mcp=mcp or (config.server and f"{config.server}/mcp"),
+            checks=checks,
         )
         site.looks.soon(root)  # by the time an agent starts it is known
         yield site
@@ -116,6 +119,8 @@ def open_host_site(
     transport: Transport,
     config: Config,
     environment: Mapping[str, str],
+    *,
+    checks: bool = False,
 ) -> Iterator[Site]:
     """Open the site of a worker on a host that has a mirror of the repository."""
     with Launcher(cgroup.find_parent()) as launcher:
@@ -132,6 +137,7 @@ def open_host_site(
             combine=lambda tip, candidates: _combine(mirror, tip, candidates),
             transport=transport,
             host=host,
+            checks=checks,
         )
 
 

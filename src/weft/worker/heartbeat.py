@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from weft.config import Config
 from weft.errors import InputError, LimitsDiffer
+from weft.gate.check_run import describe_machine
 from weft.git import gc_lock
 from weft.model import AgentFile, NewWorker
 from weft.process import process_table
@@ -72,10 +73,16 @@ class Presence:
             lacks=self._find_lacks(),
             labels=self._traits.labels,
             alone=self._traits.alone,
+            checks=describe_machine() if self._takes_orders else "",
         )
         stated = self._site.config.stated if self._site.transport is None else {}
         register(self._site.store, new, now=time.time(), stated=stated)
         self._files = files
+
+    @property
+    def _takes_orders(self) -> bool:
+        """Tell whether this worker takes the checks of gates elsewhere: home's gates check here."""
+        return self._site.checks and self._site.transport is not None
 
     def _find_lacks(self) -> dict[str, str]:
         """Find what this host lacks for agents of home, and log it."""

@@ -19,6 +19,7 @@ TRUNKS: Final = "refs/heads/weft/"
 ARCHIVE: Final = "refs/weft/archive/"
 LANDINGS: Final = "refs/weft/landing/"
 MERGES: Final = "refs/weft/merges/"
+CHECKS: Final = "refs/weft/checks/"
 
 _LONGEST: Final = 120
 _PLAIN: Final = re.compile(rb"[a-z0-9_-]")
@@ -48,6 +49,11 @@ def merge_refs(run: str) -> str:
 def check_ref(run: str, fence: int) -> str:
     """Return the branch of a check, which is no branch of a task."""
     return f"{BRANCHES}{component(run)}/%check/{fence}"
+
+
+def ordered_checks(run: str) -> str:
+    """Return the prefix of the references that keep commits which worker hosts check for a run."""
+    return f"{CHECKS}{component(run)}/"
 
 
 def archive_ref(branch: str, commit: str) -> str:

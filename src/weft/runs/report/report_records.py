@@ -71,6 +71,7 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     reused: bool  # verdict on the same tree was known
     flaky: bool  # same tree had the opposite verdict before
     output: str  # of a failed check
+    host: str = ""  # the worker host that ran it; '': home
 
 
 class RejectionReport(Struct, frozen=True, kw_only=True):

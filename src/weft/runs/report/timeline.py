@@ -154,6 +154,7 @@ class _Past:
                 reused=verdict.seconds == 0,
                 flaky=bool(event.data["flaked"]),
                 output=self._past.outputs.get(verdict.number, ""),
+                host=verdict.host,
             )
             for (verdict, event), slot in zip(checked, slots, strict=True)
         )

@@ -22,6 +22,7 @@ _FILES: Final = (
     "admission.sql",
     "attempt_files.sql",
     "branch_landings.sql",
+    "check_orders.sql",
     "events.sql",
     "gate.sql",
     "hops.sql",

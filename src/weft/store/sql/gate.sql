@@ -43,19 +43,21 @@ UPDATE entries SET base = :base WHERE run = :run AND state = 'queued' AND base I
 -- name: add_verdict
 -- Add the verdict of a check.
 INSERT INTO verdicts (run, number, base, combination, purpose, tree, check_id, commands, passed,
-                      seconds, output, at)
+                      seconds, output, at, host)
 SELECT :run, COALESCE(MAX(number), 0) + 1, :base, :combination, :purpose, :tree, :check_id,
-       :commands, :passed, :seconds, :output, :at
+       :commands, :passed, :seconds, :output, :at, :host
 FROM verdicts WHERE run = :run;
 
 -- name: verdicts
 -- List the verdicts of a run in order.
-SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds FROM verdicts
+SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds, host
+FROM verdicts
 WHERE run = :run ORDER BY number;
 
 -- name: verdicts_on
 -- List the verdicts of a run on these tips of trunk (the keys of a JSON object).
-SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds FROM verdicts
+SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds, host
+FROM verdicts
 WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY number;
 
 -- name: verdict_output

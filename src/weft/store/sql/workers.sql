@@ -28,14 +28,14 @@ SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS capacity,
 -- name: register_worker
 -- Add a worker, or bring it back.
 INSERT INTO workers (id, name, kind, host, boot, pid, pid_start, agents, repos, heartbeat, seen, gates,
-    lacks, labels, alone)
+    lacks, labels, alone, checks)
 VALUES (:id, :name, :kind, :host, :boot, :pid, :pid_start, :agents, :repos, 1, :now, :gates, :lacks,
-    :labels, :alone)
+    :labels, :alone, :checks)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, host = excluded.host,
     boot = excluded.boot, pid = excluded.pid, pid_start = excluded.pid_start,
     agents = excluded.agents, repos = excluded.repos, heartbeat = workers.heartbeat + 1, seen = excluded.seen,
     departed = NULL, gates = excluded.gates, lacks = excluded.lacks,
-    labels = excluded.labels, alone = excluded.alone;
+    labels = excluded.labels, alone = excluded.alone, checks = excluded.checks;
 
 -- name: heartbeat
 -- Record a sign of life.

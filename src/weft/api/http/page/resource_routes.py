@@ -82,6 +82,7 @@ def _read_landing(parts: Parts, who: Identity, name: str, now: float) -> Landing
                 since=check.since,
                 entries=check.entries,
                 output=read_running_check(home / str(check.fence), store.redactor),
+                host=check.host,
             )
             for check in list_checks(store, run)
         ],

@@ -15,7 +15,7 @@ from weft.errors import Forbidden
 from weft.model import Token
 from weft.project.own_repository import get_repository
 from weft.store import Store
-from weft.store.tokens import join_host, renew_host_token
+from weft.store.tokens import CHECKS, join_host, renew_host_token
 from weft.swarm.identity import Identity
 from weft.swarm.swarm_records import JoinedHost
 
@@ -60,6 +60,10 @@ def _shown(token: Token, secret: str, repository: str) -> ShownOnce:
     assert token.worker is not None
     assert token.expires is not None
     host = JoinedHost(
-        host=token.worker, repository=repository, expires=token.expires, secret=secret
+        host=token.worker,
+        repository=repository,
+        expires=token.expires,
+        secret=secret,
+        checks=CHECKS in token.scopes,
     )
     return ShownOnce(shown=host, kept=replace(host, secret=""))

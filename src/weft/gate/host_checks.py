@@ -1,0 +1,159 @@
+"""The checks that a worker host takes from gates elsewhere.
+
+A check runs from the mirror of this host, with the settings of its run, and under its own lease.
+Its result goes home; a check that this host cannot carry out is handed back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
+
+from weft import git
+from weft.errors import Refused, StoreError, WeftError
+from weft.gate.check_pool import UnreleasedLeases
+from weft.gate.check_run import CheckLost, CheckResult, CheckRun, is_set_up_failure
+from weft.git.refs import find_commits
+from weft.model import CheckOrder, HostResult
+from weft.process.process_identity import boottime
+from weft.project.site import Site
+from weft.store.check_orders import decline_check, find_order, report_check, take_check
+from weft.store.leases import find_lost, renew
+from weft.store.ring import wait_rung
+from weft.store.wake import Listener
+
+log = logging.getLogger(__name__)
+
+_NET: Final = 5.0  # seconds between two looks for orders without a ring
+
+
+class TakenCheck:
+    """A check under way on this host."""
+
+    def __init__(self, site: Site, order: CheckOrder) -> None:
+        self.order = order
+        self.run = CheckRun(site, order.fence, order.run)
+        self.scope = anyio.CancelScope()
+
+
+class HostChecks:
+    def __init__(self, site: Site, worker: str) -> None:
+        self._site = site
+        self._worker = worker
+        self._taken: dict[int, TakenCheck] = {}  # by fence
+        self._leases = UnreleasedLeases(site)
+
+    async def serve(self, listener: Listener) -> None:
+        """Take orders and run their checks, until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_renewed)
+            while True:
+                try:
+                    await self._stop_lost()
+                    while await self._take(group):
+                        pass
+                except WeftError as error:
+                    log.warning("could not ask for checks: %s", error)
+                await wait_rung(listener, seconds=_NET)
+
+    async def _take(self, group: TaskGroup) -> bool:
+        if await run_sync(find_order, self._site.store, self._worker) is None:
+            return False
+        with anyio.CancelScope(shield=True):  # no lease may get lost
+            order = await run_sync(
+                lambda: take_check(self._site.store, self._worker, now=time.time())
+            )
+            if order is None:
+                return False
+            group.start_soon(self._carry_out, order)
+        return True
+
+    async def _carry_out(self, order: CheckOrder) -> None:
+        try:
+            site = await run_sync(self._site.for_run, order.run)
+            taken = self._taken[order.fence] = TakenCheck(site, order)
+            with taken.scope:
+                await self._check(taken)
+        except CheckLost:
+            log.warning("a watchdog ended check %s of run %s", order.fence, order.run)
+        except (Refused, StoreError) as error:
+            log.warning("check %s of run %s has no result: %s", order.fence, order.run, error)
+        finally:
+            self._taken.pop(order.fence, None)
+            await self._leases.release(order.fence)
+
+    async def _check(self, taken: TakenCheck) -> None:
+        order = taken.order
+        try:
+            tree = await run_sync(self._fetch, order)
+            result = await taken.run.check(tree, order.base, order.commands)
+        except (WeftError, OSError) as error:
+            await run_sync(self._decline, order, str(error))
+            return
+        if not result.passed and is_set_up_failure(result.output):
+            await run_sync(self._decline, order, f"A program is missing here.\n{result.output}")
+            return
+        await run_sync(self._report, order, tree, result)
+
+    def _fetch(self, order: CheckOrder) -> str:
+        """Fetch the commit to check; return its tree, read from the mirror."""
+        assert self._site.transport is not None
+        if order.head not in find_commits(self._site.common, [order.head]):
+            self._site.transport.fetch(order.run, [order.head])
+        return git.get_commit(self._site.root, order.head).tree
+
+    def _report(self, order: CheckOrder, tree: str, result: CheckResult) -> None:
+        reported = HostResult(
+            tree=tree,
+            passed=result.passed,
+            seconds=result.seconds,
+            output=result.output,
+            ran=len(result.ran),
+        )
+        report_check(self._site.store, order.fence, reported, now=time.time())
+
+    def _decline(self, order: CheckOrder, reason: str) -> None:
+        log.warning("check %s of run %s goes back home: %s", order.fence, order.run, reason)
+        decline_check(self._site.store, order.fence, reason, now=time.time())
+
+    async def _stop_lost(self) -> None:
+        """Stop the checks that no gate waits for any more."""
+        if self._taken:
+            self._stop(await run_sync(find_lost, self._site.store, list(self._taken)))
+
+    def _stop(self, lost: Collection[int]) -> None:
+        for fence in lost:
+            if fence in self._taken:
+                self._taken[fence].scope.cancel()
+
+    async def _keep_renewed(self) -> None:
+        while True:
+            await anyio.sleep(self._site.config.tuning.heartbeat)
+            await self._leases.release()
+            fences, sent = list(self._taken), boottime()
+            if not fences:
+                continue
+            try:
+                lost = await run_sync(
+                    lambda: renew(self._site.store, fences, now=time.time())  # noqa: B023
+                )
+            except StoreError as error:
+                log.warning("could not renew the leases of checks: %s", error)
+                continue
+            for fence in fences:
+                if fence in self._taken and fence not in lost:
+                    self._taken[fence].run.renew(sent)
+            self._stop(lost)
+
+
+async def check_for_gates(site: Site, worker: str) -> None:
+    """Run checks for gates elsewhere until cancelled, if this host takes them."""
+    if site.checks:
+        with site.store.listen("work") as listener:
+            await HostChecks(site, worker).serve(listener)
