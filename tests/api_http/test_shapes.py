@@ -17,7 +17,7 @@ from weft.model import Class, Priority, Summary, Task, TaskRequest, Token
 from weft.swarm.swarm_records import Member, NewWork, Page
 
 HTTP_NAMES = {"klass": "class", "demand": "uses", "request": "details", "attached": "details"}
-OWN_OF_WEFT = {"sender", "repo", "stage", "provider"}
+OWN_OF_WEFT = {"sender", "repo", "stage", "provider", "agent_labels"}
 """Fields of new work that the server fills in."""
 
 
