@@ -12,8 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import psycopg
+
+from bench.host_network import Host
 
 USER = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 """The server and the pooler refuse to run as root."""
@@ -27,15 +30,21 @@ def find_binaries() -> Path | None:
 
 
 class Cluster:
-    """A PostgreSQL with its own data and socket, reached through `directory`."""
+    """A PostgreSQL with its own data and socket, reached through `directory`.
 
-    def __init__(self, directory: Path, options: str = "") -> None:
+    `host` is a machine whose network it listens to as well.
+    """
+
+    def __init__(self, directory: Path, options: str = "", host: Host | None = None) -> None:
         self.directory = directory
         binaries = find_binaries()
         assert binaries is not None, "no PostgreSQL is installed (Debian: postgresql)"
         self.binaries = binaries
         self._options = f"-k {directory} -c listen_addresses= -c fsync=off {options}".split()
         self._process: subprocess.Popen[bytes] | None = None
+        self._host = host
+        if host is not None:
+            self._options += ["-c", f"listen_addresses={host.address}"]
 
     @property
     def url(self) -> str:
@@ -54,13 +63,14 @@ class Cluster:
     def found(self) -> None:
         data = self.directory / "data"
         self.run("initdb", "-D", data, "-A", "trust", "-U", "weft", "--no-sync")
+        with (data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all 10.77.0.0/16 trust\n")
 
     def start(self) -> None:
         with (self.directory / "log").open("a") as log:
-            self._process = subprocess.Popen(
-                [self.binaries / "postgres", "-D", self.directory / "data", *self._options],
-                user=USER if os.geteuid() == 0 else None,
-                stderr=log,
+            program = self.binaries / "postgres"
+            self._process = start_as_user(
+                self._host, program, "-D", self.directory / "data", *self._options, log=log
             )
         while not answers(self.url):
             assert self._process.poll() is None, "the server did not start"
@@ -93,6 +103,15 @@ class Cluster:
         self.run("pg_basebackup", "-D", data, "-R", "-X", "stream", "-c", "fast", "-d", primary.url)
 
 
+def start_as_user(host: Host | None, *words: str | Path, log: IO[str]) -> subprocess.Popen[bytes]:
+    """Start a server as the user that it asks for, on this machine's network or that of a host."""
+    if host is None:
+        return subprocess.Popen(words, user=USER if os.geteuid() == 0 else None, stderr=log)
+    user = pwd.getpwnam(USER)
+    who = (f"--setuid={user.pw_uid}", f"--setgid={user.pw_gid}")
+    return subprocess.Popen([*host.enter("--net"), *who, *words], stderr=log)
+
+
 def is_running(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
@@ -112,10 +131,10 @@ def own_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def running_cluster(options: str = "") -> Iterator[Cluster]:
+def running_cluster(options: str = "", host: Host | None = None) -> Iterator[Cluster]:
     """A new PostgreSQL of the machine's own, stopped in the end."""
     with own_directory() as directory:
-        cluster = Cluster(directory, options)
+        cluster = Cluster(directory, options, host)
         cluster.found()
         cluster.start()
         try:

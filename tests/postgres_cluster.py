@@ -11,17 +11,18 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from bench import postgres_cluster
+from bench.host_network import Host
 from bench.postgres_cluster import USER, Cluster, answers, own_directory, standby_of
 from wait_until import wait_until
 
 __all__ = ["Cluster", "own_directory", "pooler_of", "running_cluster", "standby_of"]
 
 
-def running_cluster(options: str = "") -> AbstractContextManager[Cluster]:
+def running_cluster(options: str = "", host: Host | None = None) -> AbstractContextManager[Cluster]:
     """A new PostgreSQL of the machine's own, stopped in the end."""
     if postgres_cluster.find_binaries() is None:
         pytest.skip("no PostgreSQL is installed (Debian: postgresql)")
-    return postgres_cluster.running_cluster(options)
+    return postgres_cluster.running_cluster(options, host)
 
 
 @contextmanager

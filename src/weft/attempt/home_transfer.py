@@ -60,4 +60,6 @@ def _has_trunk(site: Site, run: str) -> bool:
     if landed is None:
         return True  # an attempt starts from the base of the run
     tip = find_tip(site.root, trunk_ref(run))
-    return tip is not None and (tip.id == landed or is_ancestor(site.root, landed, tip.id))
+    if tip is None or not find_commits(site.common, [landed]):
+        return False
+    return tip.id == landed or is_ancestor(site.root, landed, tip.id)

@@ -25,6 +25,7 @@ from weft.git.git_command import (
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
+_COMMITTER: Final = {"GIT_COMMITTER_NAME": "weft", "GIT_COMMITTER_EMAIL": "weft@localhost"}
 _HELD: Final = 1.0  # seconds for which a living git locks a reference, at most
 _COARSE: Final = 0.1  # seconds by which file times may lag behind the clock
 
@@ -66,11 +67,13 @@ def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft
 
 
 def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Completed:
+    # Without a name git asks for that of the machine: 5 s for each reference on a host without DNS.
     lines = ["start\n", *map(_line, updates), "prepare\n", "commit\n"]
     return run(
         repository,
         *("update-ref", "--no-deref", "--create-reflog", "-m", why, "--stdin"),
         input="".join(lines).encode(),
+        variables=_COMMITTER,
         repeat=False,
     )
 

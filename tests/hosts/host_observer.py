@@ -1,0 +1,228 @@
+"""Three hosts under observation: journals of agents, git of home and rows of the database."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from bench.host_network import HostNetwork, find_obstacle
+from bench.postgres_cluster import Cluster
+from bench.three_hosts import ThreeHosts, connected_hosts
+from end_to_end.run_project import RunProject
+from postgres_cluster import running_cluster
+from repositories import git
+from wait_until import wait_until
+from weft.store import open_store
+from weft.store.limit_table import set_limit
+
+T1, DRIFT, GRACE = 6.0, 0.2, 0.4
+T2 = T1 + DRIFT + GRACE
+
+WAITING = """cat > /dev/null
+note() { read now rest < /proc/uptime; echo "$1 ${WEFT_ATTEMPT_MARK#*.} $now" >> /tmp/journal; }
+note start
+while [ ! -e /tmp/go ] && [ ! -e /tmp/go-$WEFT_TASK ]; do note alive; sleep 0.1; done
+echo $WEFT_TASK > $WEFT_FILES
+note end
+"""
+"""An agent that keeps a journal on its host, and waits there for a file."""
+
+_FAR = ("alpha", "beta")
+
+
+class Note(NamedTuple):
+    """A line in the journal of an agent."""
+
+    host: str
+    word: str  # start, alive or end
+    task: int
+    attempt: int
+    at: float  # seconds since the machine started: its hosts share that clock
+
+
+class Submitted(NamedTuple):
+    """A run that was submitted from a terminal which is gone."""
+
+    id: str
+    plan: str
+
+
+class ObservedHosts(ThreeHosts):
+    """Three hosts, and a look at them from outside."""
+
+    def __init__(self, network: HostNetwork, cluster: Cluster) -> None:
+        super().__init__(network, cluster)
+        self.project = RunProject(network.hosts["home"].home, cluster.url)
+        self.project.settings(
+            lease=2.0, heartbeat=0.2, gone_after=T1, drift=DRIFT, kill_grace=GRACE
+        )
+        self.project.write(**{".gitignore": "plan*.md\n"})
+        self.agent("keeper", "home")
+        self.agent("far", *_FAR)
+        self.project.commit()
+        with open_store(cluster.url) as store:
+            for limit in ("runs", "run/agents", "stage/implement"):
+                set_limit(store, limit, 100, now=0)
+        self._runs = 0
+
+    def agent(self, name: str, *hosts: str, script: str = WAITING) -> None:
+        """Write an agent file; only some hosts have the agent's program."""
+        program = f"{name}-sh"
+        argv = json.dumps([program, "-c", script])
+        self.project.write(**{f".weft/agents/{name}.md": f"---\nruns: {argv}\n---\n"})
+        for host in hosts:
+            place = self.network.hosts[host].home / "bin"
+            place.mkdir(exist_ok=True)
+            (place / program).symlink_to("/bin/sh")
+
+    def begin(self) -> None:
+        """Start the server of home, whose only slot is taken, and the workers of the others."""
+        self.serve("--slots", "1")
+        self.submit(1, "keeper")
+        for name in _FAR:
+            self.join(name, "--slots", "2")
+        for name in _FAR:
+            self.wait_ready(self.workers[name])
+        self.wait_notes("start", 1)
+
+    def submit(self, number: int, agent: str = "far") -> Submitted:
+        """Submit a run of tasks that may all run at the same time."""
+        self._runs += 1
+        plan = self.root / f"plan{self._runs}.md"
+        tasks = "".join(
+            f"- [ ] Make {n}\n  <!-- files: src/{plan.stem}-1.{n}; agent: {agent} -->\n"
+            for n in range(1, number + 1)
+        )
+        plan.write_text(f"## P\n<!-- execution: parallel -->\n{tasks}")
+        home = self.network.hosts["home"]
+        submitter = self.weft(home, "run", plan.name, "--no-preflight", "--no-write")
+        question = "SELECT DISTINCT run FROM tasks WHERE run LIKE ?"
+        wait_until(
+            lambda: submitter.ended() or self.rows(question, f"{plan.stem}-%"),
+            f"the run of {plan.name}",
+        )
+        submitter.kill()  # the server does the work
+        [row] = self.rows(question, f"{plan.stem}-%")
+        return Submitted(row["run"], plan.stem)
+
+    def rows(self, question: str, *parameters: object) -> list[dict[str, Any]]:
+        return self.project.rows(question, *parameters)
+
+    def tasks(self, run: Submitted) -> dict[int, str]:
+        """The names of the tasks of a run by their ids."""
+        rows = self.rows("SELECT id, name FROM tasks WHERE run = ?", run.id)
+        return {row["id"]: row["name"] for row in rows}
+
+    def attempts(self, run: Submitted) -> list[dict[str, Any]]:
+        return self.rows(
+            "SELECT a.*, l.host, l.ended AS lease_end FROM attempts a JOIN tasks t ON t.id = a.task"
+            " JOIN leases l ON l.fence = a.fence WHERE t.run = ? ORDER BY a.task, a.number",
+            run.id,
+        )
+
+    def journal(self, run: Submitted | None = None) -> list[Note]:
+        """The notes of the agents of all hosts, or of a run's agents, in their order."""
+        notes = []
+        for name in ("home", *_FAR):
+            file = self.network.hosts[name].tmp / "journal"
+            for line in file.read_text().splitlines() if file.exists() else ():
+                word, mark, at = line.split()
+                task, attempt = mark.split(".")
+                notes.append(Note(name, word, int(task), int(attempt), float(at)))
+        kept = None if run is None else self.tasks(run)
+        return sorted(
+            (note for note in notes if kept is None or note.task in kept), key=lambda n: n.at
+        )
+
+    def wait_notes(self, word: str, number: int, run: Submitted | None = None) -> list[Note]:
+        """Wait for a number of notes with a word; return them."""
+
+        def notes() -> list[Note]:
+            return [note for note in self.journal(run) if note.word == word]
+
+        wait_until(lambda: len(notes()) >= number, f"{number} notes of {word}")
+        return notes()
+
+    def candidates(self) -> dict[str, str]:
+        """The candidates that hosts pushed, by the end of their names: task, attempt and fence."""
+        names = "refs/weft/candidates"
+        lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", names)
+        pairs = (line.split() for line in lines.splitlines())
+        return {name.removeprefix(f"{names}/"): commit for name, commit in pairs}
+
+    def trunk(self, run: Submitted) -> str:
+        return git(self.root, "rev-parse", f"weft/{run.id}").strip()
+
+    def wait_logged(self, host: str, text: str) -> None:
+        """Wait until the worker of a host has logged a text."""
+        errors = self.workers[host].errors
+        wait_until(lambda: text in errors.read_text(), f"{text!r} in the log of {host}")
+
+    def let_go(self, *hosts: str) -> None:
+        """Let the agents of some hosts end their work; by default of all but home."""
+        for name in hosts or _FAR:
+            (self.network.hosts[name].tmp / "go").touch()
+
+    def hold_back(self) -> None:
+        for name in _FAR:
+            (self.network.hosts[name].tmp / "go").unlink(missing_ok=True)
+
+    def wait_states(self, run: Submitted, states: set[str]) -> None:
+        """Wait until the tasks of a run have these states; a task that needs a person fails."""
+
+        def rows() -> list[dict[str, Any]]:
+            return self.rows("SELECT name, state, reason FROM tasks WHERE run = ?", run.id)
+
+        def reached() -> bool:
+            now = rows()
+            assert not [row for row in now if row["state"] in ("blocked", "failed")], now
+            return {row["state"] for row in now} == states
+
+        wait_until(reached, f"{run.id}: {states}")
+
+    def wait_landed(self, run: Submitted) -> None:
+        """Wait for the end of a run; assert that each of its tasks landed, and landed once."""
+        self.wait_states(run, {"done"})
+        names = self.tasks(run).values()
+        trailer = "--format=%(trailers:key=Weft-Task,valueonly,separator=%x2C)"
+        landed = git(self.root, "log", trailer, f"main..weft/{run.id}").split()
+        assert Counter(landed) == Counter(names)
+        proof = self.project.weft("verify", run.id)
+        assert proof.returncode == 0, (proof.stdout, proof.stderr)
+        for name in names:
+            assert git(self.root, "show", f"weft/{run.id}:src/{run.plan}-{name}") == f"{name}\n"
+        self.assert_never_doubled(run)
+
+    def assert_never_doubled(self, run: Submitted) -> None:
+        """Assert that no two agents of a task were alive at the same time, by their journals."""
+        spans: dict[int, dict[int, list[float]]] = {}
+        for note in self.journal(run):
+            spans.setdefault(note.task, {}).setdefault(note.attempt, []).append(note.at)
+        for task, attempts in spans.items():
+            ordered = sorted((min(times), max(times)) for times in attempts.values())
+            for (_, ended), (started, _) in itertools.pairwise(ordered):
+                assert ended <= started, (task, attempts)
+
+
+@contextmanager
+def observed_hosts(place: Path) -> Iterator[ObservedHosts]:
+    """Three hosts at work; skip the test where this machine allows none."""
+    if obstacle := find_obstacle():
+        pytest.skip(f"hosts in namespaces need root: {obstacle}")
+    with (
+        connected_hosts(place) as network,
+        running_cluster(host=network.hosts["store"]) as cluster,
+    ):
+        hosts = ObservedHosts(network, cluster)
+        try:
+            hosts.begin()
+            yield hosts
+        finally:
+            hosts.project.close()
