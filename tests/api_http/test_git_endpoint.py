@@ -106,10 +106,14 @@ def test_a_host_acts_for_its_own_workers_and_fences_alone(host: GitHost) -> None
         {"host": "home"},
         {"repos": ["other"]},
         {"gates": True},
+        {"labels": ["GPU"]},
         {"host_limits": {"gpu": 4}},
         {"agents": [{"name": "s", "source": "x", "max_concurrency": 9}]},
     ):
-        assert host.call("workers.register", {**good, **wrong}, stated={}) == 403, wrong
+        assert host.call("workers.register", {**good, **wrong}, stated={}) in (403, 422), wrong
+    assert host.call("workers.ask_to_leave", host.name, "", host.repository) == 200
+    assert host.call("workers.ask_to_leave", "home", "", host.repository) == 403
+    assert host.call("workers.ask_to_leave", host.name, "", "other") == 403
     assert host.call("workers.depart", "somebody-else") == 403
     assert host.call("admission.admit", "somebody-else") == 403
     for verb in ("gate.unblock_gate", "tasks.approve", "limit_table.set_limit", "runs.cancel_run"):

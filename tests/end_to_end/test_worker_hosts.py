@@ -125,3 +125,41 @@ def test_a_worker_that_is_killed_is_followed_by_the_next_worker_of_its_host(
     assert len(project.rows("SELECT * FROM attempts")) == 2
     [event] = project.rows(adopted)
     assert host in event["data"]
+
+
+def test_a_host_that_leaves_hands_its_task_back_with_its_work(hosts: WorkerHosts) -> None:
+    """The agent is stopped, its work is archived at home, and no attempt is lost."""
+    project = hosts.project
+    hosts.arguments = ("--slots", "1")
+    project.shell("slow", f"cat > /dev/null; echo x > src/a; touch {hosts.place}/began; sleep 99")
+    agent = project.root / ".weft" / "agents" / "slow.md"
+    agent.write_text(agent.read_text().replace("---\n", "---\nneeds_labels: far\n", 1))
+    project.commit()
+    project.plan.write_text("## P\n- [ ] Make a\n  <!-- files: src/a; agent: slow -->\n")
+    hosts.serve()
+    token = str(hosts.join_token())
+    worker = hosts.start("far", "--token-file", token, "--label", "near,far")
+    [host] = hosts.wait_registered(1)
+    project.start("run", "plan.md")
+    wait_until((hosts.place / "began").exists)
+    leaving = hosts.start("far", "--leave")
+    assert leaving.wait(timeout=PATIENCE) == 0
+    assert worker.wait(timeout=PATIENCE) == 0
+    assert project.rows("SELECT * FROM leases WHERE kind = 'attempt' AND state <> 'released'") == []
+    [attempt] = project.rows("SELECT * FROM attempts")
+    assert attempt["worker"].startswith(f"{host}-")
+    assert project.states() == {"1.1": "ready"}, "no other worker has its label"
+    again = hosts.start("far", "--leave")
+    assert again.wait(timeout=PATIENCE) == 0, "no worker runs there any more"
+    kept = git(project.root, "for-each-ref", "--format=%(objectname)", "refs/weft").splitlines()
+    assert any("src/a" in git(project.root, "ls-tree", "-r", commit) for commit in kept)
+
+
+def test_a_worker_beside_its_store_leaves_when_it_is_told(hosts: WorkerHosts) -> None:
+    project = hosts.project
+    assert "No `weft worker` runs here" in project.weft("worker", "--leave").stdout
+    worker = project.start("worker")
+    wait_until(lambda: project.rows("SELECT * FROM workers WHERE departed IS NULL"))
+    left = project.weft("worker", "--leave")
+    assert (left.returncode, worker.wait(timeout=PATIENCE)) == (0, 0)
+    assert "handed back all tasks and left" in left.stdout

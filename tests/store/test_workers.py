@@ -14,7 +14,14 @@ from weft.store.event_log import read_events
 from weft.store.leases import finish, list_open, release
 from weft.store.limit_table import list_limits
 from weft.store.probe import probe
-from weft.store.workers import depart, find_workers, get_worker, heartbeat, list_workers
+from weft.store.workers import (
+    ask_to_leave,
+    depart,
+    find_workers,
+    get_worker,
+    heartbeat,
+    list_workers,
+)
 
 SLOT = {"worker:@": 1}
 
@@ -175,3 +182,16 @@ def test_a_worker_takes_only_what_it_can_work_on(store: Store) -> None:
     assert wait.text == "waiting for a worker: none is there (any in r)"
     hire(store, "v", repos=("r", "elsewhere"))
     assert go(store, "v").task == task
+
+
+def test_workers_of_a_host_and_boot_that_do_nothing_else_are_told_to_leave(store: Store) -> None:
+    hire(store, "a", alone=True, boot="b")
+    hire(store, "serve", boot="b")
+    hire(store, "rebooted", alone=True, boot="before")
+    hire(store, "elsewhere", alone=True, boot="b", host="other")
+    hire(store, "there", alone=True, boot="b", repos=("another",))
+    hire(store, "gone", alone=True, boot="b")
+    depart(store, "gone", now=1)
+    assert ask_to_leave(store, "h", "b", "r", now=2) == ["a"]
+    told = [event for event in read_events(store, after=0) if event.kind == "worker_told_to_leave"]
+    assert [event.data["worker"] for event in told] == ["a"]

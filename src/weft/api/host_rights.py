@@ -57,6 +57,8 @@ def require_right(store: Store, who: Identity, verb: str, given: Arguments, repo
     """Raise `Forbidden` if a host may not call a verb with these arguments."""
     if verb == "workers.register":
         _require_registration(who, given, repo)
+    elif verb == "workers.ask_to_leave":
+        _require(given["host"] == who.worker and given["repo"] == repo, "another host")
     elif verb in _WORKERS:
         _require(is_own(who, given["worker"]), "another worker")
     elif verb == "check_orders.take_check":

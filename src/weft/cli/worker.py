@@ -72,6 +72,11 @@ _STARTS: Final = ("task_admitted", "attempt_adopted")
     help="Run checks of gates. Default: yes; with --server, yes if the token allows it "
     "(`weft token create --join --checks`).",
 )
+@click.option(
+    "--leave",
+    is_flag=True,
+    help="Tell the workers of this host to hand back their tasks and end; wait until they have.",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -82,6 +87,7 @@ def command(
     exit_when_idle: float | None,
     labels: tuple[str, ...],
     checks: str | None,
+    leave: bool,
     as_json: bool,
 ) -> int:
     """Run tasks from the store until interrupted.
@@ -98,13 +104,21 @@ def command(
     After a crash this is what goes on: agents that still run are adopted, what they did
     meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s
     (SHUTDOWN_TIMEOUT, in milliseconds); what has not ended then is handed back. Twice is at once.
+    `weft worker --leave`, with the same --server, hands back at once: agents are stopped, their
+    work is kept, and their tasks start again elsewhere without a lost attempt.
 
     With --json each attempt that starts or ends is one JSON object on a line, and so is each
     warning.
     """
-    traits = WorkerTraits(labels=labels, alone=True)
     if server is not None:
         os.environ[SERVER] = server
+    if leave:
+        if slots or token_file or exit_when_idle or labels or checks:
+            raise InputError("--leave ends workers: of the other options give --server alone.")
+        from weft.cli.worker_departure import leave_host  # late: few commands need it
+
+        return leave_host(directory, as_json=as_json)
+    traits = WorkerTraits(labels=labels, alone=True)
     if os.environ.get(SERVER):
         from weft.cli.host_worker import work_for_server  # late: HTTP takes time to import
 
@@ -154,6 +168,7 @@ class WorkerLog:
         self._as_json = as_json
         self._worker = ""
         self._fences: set[int] = set()
+        self._told_to_leave = False
 
     def begin(self, worker: str) -> WorkerLog:
         self._worker = worker
@@ -163,6 +178,8 @@ class WorkerLog:
 
     def look(self) -> bool:
         self.read()
+        if self._told_to_leave:
+            raise Interrupted  # agents are stopped at once, and their tasks handed back
         if self._idle is None:
             return False
         if any(lease.worker == self._worker for lease in list_open(self._store)):
@@ -177,6 +194,10 @@ class WorkerLog:
 
     def _tell(self, event: Event) -> None:
         data = event.data
+        if event.kind == "worker_told_to_leave" and data["worker"] == self._worker:
+            self._told_to_leave = True
+            fields = {"event": event.kind, "at": event.at, "worker": self._worker}
+            self._say(fields, "told to leave: tasks are handed back")
         if event.kind in _STARTS and data["worker"] == self._worker:
             self._fences.add(data["fence"])
         if event.task is None or data.get("fence") not in self._fences or line(event) is None:

@@ -78,6 +78,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "team_opened": "▶ {of}{strategy} with {entrants} entrants",
     "token_created": "token {token} made for {name}: {scopes}",
     "token_revoked": "token {token} revoked",
+    "worker_told_to_leave": "worker {worker} was told to leave",
     "worker_departed": "worker {worker} left",
     "store_copied": "this store was copied; the copy goes on by itself",
     "worker_registered": "worker {worker} joined, {slot_count}",

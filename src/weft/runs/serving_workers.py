@@ -26,6 +26,11 @@ def is_served(store: Store, repo: str) -> bool:
 def _lives(worker: Worker, boot: str) -> bool:
     if worker.silent_since is not None:
         return False
-    if worker.boot == boot and worker.pid is not None and worker.pid_start is not None:
-        return process_table.is_alive(Process(worker.pid, int(worker.pid_start)))
-    return True
+    return worker.boot != boot or not is_gone(worker)
+
+
+def is_gone(worker: Worker) -> bool:
+    """Tell whether the process of a worker of this host and boot has ended."""
+    if worker.pid is None or worker.pid_start is None:
+        return False
+    return not process_table.is_alive(Process(worker.pid, int(worker.pid_start)))

@@ -153,6 +153,23 @@ def depart(tx: Transaction, worker: str, *, now: float) -> None:
     tx.wake()
 
 
+@writes
+def ask_to_leave(tx: Transaction, host: str, boot: str, repo: str, *, now: float) -> list[str]:
+    """Tell the processes of `weft worker` on a host to hand back their tasks and end; return the
+    ids of those workers."""
+    workers = [
+        row["id"]
+        for row in tx.all("workers_present")
+        if row["alone"]
+        and (row["host"], row["boot"]) == (host, boot)
+        and (row["repos"] is None or repo in row_records.files(row["repos"]))
+    ]
+    for worker in workers:
+        tx.event("worker_told_to_leave", now=now, worker=worker)
+    tx.wake()
+    return workers
+
+
 def _forget_empty_host(tx: Transaction, worker: str) -> None:
     """Drop a host's limits with its last worker; a worker that comes back states them again."""
     row = tx.one("worker", id=worker)

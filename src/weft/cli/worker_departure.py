@@ -1,0 +1,99 @@
+"""`weft worker --leave`: the workers of this host hand back their tasks and end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from weft.cli.output import print_json, say
+from weft.cli.poll_interval import ONE_TASK
+from weft.cli.worker_loops import look_on
+from weft.formats import listed
+from weft.model import Worker
+from weft.process.process_identity import get_place
+from weft.project.own_repository import get_repository
+from weft.project.project import get_local_project
+from weft.project.server_address import SERVER, check_url
+from weft.project.worker_host import HostFiles
+from weft.runs.attention import explain_silence
+from weft.runs.serving_workers import is_gone
+from weft.store import Store
+from weft.store.remote_store import RemoteStore
+from weft.store.server_client import Server
+from weft.store.workers import ask_to_leave, get_worker
+
+
+class Departure:
+    """The wait for the ends of workers; a worker that is silent is not waited for."""
+
+    rhythm = ONE_TASK
+
+    def __init__(self, store: Store, workers: Sequence[str]) -> None:
+        self._store = store
+        self._staying = set(workers)
+        self.silent: list[Worker] = []
+
+    def look(self) -> bool:
+        now = time.time()
+        for id in sorted(self._staying):
+            worker = get_worker(self._store, id, now=now)
+            if worker.left is not None or is_gone(worker):
+                self._staying.discard(id)
+            elif worker.silent_since is not None:
+                self._staying.discard(id)
+                self.silent.append(worker)
+        return not self._staying
+
+
+def leave_host(directory: Path, *, as_json: bool) -> int:
+    """Tell the workers of this host to leave and wait for their ends; return 1 if a worker is
+    silent."""
+    with _open_store(directory) as opened:
+        if opened is None:
+            workers: list[str] = []
+            silent: list[Worker] = []
+        else:
+            store, host, repo = opened
+            boot = get_place().boot
+            workers = ask_to_leave(store, host, boot, repo, now=time.time())
+            departure = Departure(store, workers)
+            look_on(store, departure)
+            silent = departure.silent
+    if as_json:
+        print_json({"left": workers, "silent": [worker.id for worker in silent]})
+    else:
+        for line in _lines(workers, silent):
+            say(line)
+    return 1 if silent else 0
+
+
+@contextmanager
+def _open_store(directory: Path) -> Iterator[tuple[Store, str, str] | None]:
+    """Yield the store, this host's name in it and the repository; None if it never joined."""
+    url = os.environ.get(SERVER, "").rstrip("/")
+    if not url:
+        project = get_local_project(directory, os.environ)
+        with project.open_store() as store:
+            yield store, get_place().host, get_repository(project.root, store)
+        return
+    check_url(url, os.environ)
+    known = HostFiles(url, os.environ).find()
+    if known is None:
+        yield None
+        return
+    with RemoteStore(Server(url=url, token=known.secret)) as remote:
+        yield remote, known.host, known.repository
+
+
+def _lines(workers: Sequence[str], silent: Sequence[Worker]) -> Iterator[str]:
+    stay = {worker.id for worker in silent}
+    gone = [worker for worker in workers if worker not in stay]
+    if gone:
+        yield f"{listed(gone)} handed back all tasks and left."
+    for worker in silent:
+        yield f"! {explain_silence(worker, time.time())}"
+    if not workers:
+        yield "No `weft worker` runs here for this repository."
