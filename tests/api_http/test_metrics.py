@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from api_http.server_process import Server
+from store_helpers import put
 
 LINE = re.compile(
     r'[a-z_]+(\{[a-z]+="(?:[^"\\\n]|\\.)*"(,[a-z]+="(?:[^"\\\n]|\\.)*")*\})? [0-9.e+-]+'
@@ -18,6 +19,8 @@ def test_metrics_are_lines_that_prometheus_can_read(server: Server) -> None:
     task = client.send()
     client.take(agent)
     client.get(f"/v1/tasks/{task}")
+    with server.open_store() as store:
+        put(store, demand={"label:gpu": 1})
     answer = admin.http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
@@ -32,6 +35,7 @@ def test_metrics_are_lines_that_prometheus_can_read(server: Server) -> None:
         'weft_workers{kind="api",status="busy"}',
         'weft_http_requests_total{method="POST",route="/v1/tasks",status="201"}',
         "weft_queue_length",
+        'weft_wanted_slots{repo="r",labels="gpu"} 1',
         "weft_followers",
     ):
         assert any(one.startswith(name) for one in values), name

@@ -23,7 +23,7 @@ from cli.shell import (
     weft,
 )
 from repositories import content, git
-from store_helpers import hire, url
+from store_helpers import hire, put, url
 from wait_until import PATIENCE
 from weft.cli import weft as group
 from weft.errors import InputError, Refused
@@ -85,6 +85,30 @@ def test_ps_says_that_nothing_is_under_way(tell: Tell) -> None:
     assert told(tell, "ps")["tasks"] == []
 
 
+def test_hosts_are_listed_with_slots_labels_checks_and_signs_of_life(
+    store: Store, tell: Tell
+) -> None:
+    limits = {"ram_mb": 1000, "port": 10}
+    hire(store, "w", host="far", labels=("gpu",), host_limits=limits, now=time.time())
+    hire(store, "v", host="two", gates=False, lacks={"try": "KEY is not set"}, now=time.time())
+    put(store, demand={"worker:@": 1, "label:gpu": 1})
+    put(store, "u", demand={"worker:@": 1, "label:gpu": 1})
+    start(store, 1)
+    lines = tell("ps").splitlines()
+    assert re.fullmatch(r"  far  1 of 8 slots · gpu · gates, checks · seen \S+ s ago", lines[-2])
+    assert re.fullmatch(r"  two  0 of 8 slots · no checks · seen \S+ s ago", lines[-1])
+    seen = told(tell, "ps")
+    assert [(host["host"], host["labels"]) for host in seen["hosts"]] == [
+        ("far", ["gpu"]),
+        ("two", []),
+    ]
+    assert seen["wanted_slots"] == [{"repo": "r", "labels": ["gpu"], "slots": 1}]
+    assert re.search(r"^far +1 of 8 +0 of 1,000 +0 of 10 +gates, checks", tell("limits"), re.M)
+    assert told(tell, "limits")["hosts"][0]["slots"]["current"] == 1
+    assert "two: KEY is not set (for try)." in tell("agents")
+    assert told(tell, "agents")["hosts"][1] == {"host": "two", "lacks": {"try": "KEY is not set"}}
+
+
 def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
     hire(store, now=time.time())
     numbers = run(
@@ -123,7 +147,9 @@ def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
     assert "`weft approve plan-1/1.4`" in shown
     assert lines.index("WORKING") < lines.index("TESTING") < lines.index("RUNS")
     # Barriers are nobody's work.
-    assert lines[-1].startswith("  plan-1: 0 of 7 done, 1 working, 1 testing, 1 needs you, 1 ready")
+    assert lines[lines.index("RUNS") + 1].startswith(
+        "  plan-1: 0 of 7 done, 1 working, 1 testing, 1 needs you, 1 ready"
+    )
     found = told(tell, "ps")
     assert [one["do"] for one in found["needs_you"]][:2] == [
         ["weft drain --undo"],

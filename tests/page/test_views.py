@@ -21,7 +21,7 @@ from page.page_records import (
     make_team,
 )
 from weft.attempt.outcome import refuse_outside
-from weft.model import State, TaskRequest, TeamRequest
+from weft.model import Capacity, State, TaskRequest, TeamRequest
 from weft.page.files_view import (
     ClaimComparison,
     FilesView,
@@ -39,6 +39,7 @@ from weft.page.now_view import GROUPS, NowView, WorkRow, render_now
 from weft.page.spend_view import RunSpend, SpendView, render_spend
 from weft.page.task_view import TABS, TaskView, render_task
 from weft.page.team_view import render_team
+from weft.runs.host_list import HostStatus
 from weft.store.messages import TaskMessage
 from weft.store.summaries import Cost, RunBudget
 
@@ -136,10 +137,30 @@ def limits(may_act: bool) -> Html:
             runs={"r": "under way", EVIL: EVIL},
             paused=frozenset({"r"}),
             drained=NOW,
+            hosts=[
+                HostStatus(
+                    host=EVIL,
+                    workers={EVIL: Capacity(current=1, max=4)},
+                    slots=Capacity(current=1, max=4),
+                    labels=(EVIL,),
+                    gates=False,
+                    checks=True,
+                    seen=NOW - 3,
+                    lacks={EVIL: EVIL},
+                )
+            ],
             may_act=may_act,
             now=NOW,
         )
     )
+
+
+def test_the_limits_list_hosts_with_slots_checks_and_signs_of_life() -> None:
+    text = limits(may_act=False)
+    assert "<h2>Hosts</h2>" in text
+    assert "<td>1 of 4</td>" in text
+    assert "<td>checks</td>" in text
+    assert ">3 s</time> ago" in text
 
 
 def files(may_act: bool) -> Html:

@@ -15,6 +15,7 @@ from weft.store.admission import drain as stop_admissions
 from weft.store.leases import finish
 from weft.store.limit_table import set_limit, stop_agent
 from weft.store.tasks import submit
+from weft.store.wanted_slots import count_wanted
 
 
 @pytest.fixture
@@ -25,8 +26,12 @@ def store(postgres_server: str, postgres_template: str) -> Iterator[Store]:
 
 
 def wanted(store: Store) -> dict[str, int]:
+    """Return the wanted slots by repository, as the view has them and `weft ps --json` tells."""
     with psycopg.connect(store.url) as connection:
-        return dict(connection.execute("SELECT repo, slots FROM weft.wanted").fetchall())
+        rows = connection.execute("SELECT repo, labels, slots FROM weft.wanted").fetchall()
+    told = [(each.repo, ",".join(each.labels), each.slots) for each in count_wanted(store, now=1)]
+    assert sorted(rows) == told
+    return {repo: slots for repo, _, slots in rows}
 
 
 def test_tasks_that_could_start_are_counted_by_repository(store: Store) -> None:
@@ -87,6 +92,7 @@ def test_wanted_slots_are_counted_by_labels(store: Store) -> None:
     for number, labels in enumerate([(), ("gpu",), ("gpu",), ("gpu", "arm64")]):
         demand = {"worker:@": 1, **{f"label:{label}": 1 for label in labels}}
         put(store, f"t{number}", demand=demand)
+    wanted(store)
     with psycopg.connect(store.url) as connection:
         rows = connection.execute("SELECT labels, slots FROM weft.wanted").fetchall()
     assert dict(rows) == {"": 1, "gpu": 2, "arm64,gpu": 1}

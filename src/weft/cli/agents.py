@@ -6,9 +6,11 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from socket import gethostname
 from typing import Any, Final
 
 import click
+from msgspec.structs import replace
 
 from weft.agents.agent import MODEL_PROGRAMS, SandboxSettings
 from weft.cli.command_group import CommandGroup, CommandTable
@@ -20,7 +22,9 @@ from weft.project.agent_list import (
     resume,
     survey_agents,
 )
+from weft.project.host_agents import NO_PROGRAM
 from weft.project.project import get_project
+from weft.runs.host_list import HostStatus, list_lacks, read_hosts
 from weft.swarm.identity import LOCAL
 from weft.swarm.membership import list_members
 from weft.swarm.swarm_records import Member
@@ -37,20 +41,27 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """List agents and members of the swarm; test or resume an agent.
 
     An agent is a file in .weft/agents. Shown are the program it runs and whether that is
-    installed, how many of it run now, in all processes together, and how many may. Members of
-    the swarm are agents that joined by themselves, over HTTP or MCP.
+    installed, how many of it run now, in all processes together, and how many may. Then, for
+    each host with workers, the programs, variables and sandboxes that agents lack there. Members
+    of the swarm are agents that joined by themselves, over HTTP or MCP.
     """
     if ctx.invoked_subcommand is not None:
         return
     directory: Path = ctx.obj
     project = get_project(directory, os.environ)
     listed, members = survey_agents(project), []
+    hosts: list[HostStatus] = []
     if project.has_store:
         with project.open_store() as store:
             members = list_members(store, LOCAL, now=time.time())
+            hosts = read_hosts(store, now=time.time())
     if as_json:
-        agents = [_as_json(agent) for agent in listed]
-        print_json({"agents": agents, "members": [_member_as_json(member) for member in members]})
+        answer = {
+            "agents": [_as_json(agent) for agent in listed],
+            "members": [_member_as_json(member) for member in members],
+            "hosts": [{"host": status.host, "lacks": status.lacks} for status in hosts],
+        }
+        print_json(answer)
         return
     if not listed:
         click.echo("There are no agents here yet: `weft init` writes a useful set.")
@@ -59,7 +70,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
             ("AGENT", "RUNS", "STAGE", "SANDBOX", "RUNNING", "DESCRIPTION"),
             [_row(agent) for agent in listed],
         )
-    for line in troubles(listed):
+    for line in (*troubles(listed), *list_lacks(map(_leave_out_programs, hosts))):
         say(line)
     if members:
         click.echo()
@@ -100,6 +111,14 @@ def troubles(listed: Sequence[ListedAgent]) -> list[str]:
         *(explain_stopped(agent.name, agent.use.stopped) for agent in listed if agent.use.stopped),
         *_without_sandbox(listed),
     ]
+
+
+def _leave_out_programs(status: HostStatus) -> HostStatus:
+    """Leave out the programs that this host lacks: `troubles` names them."""
+    if status.host != gethostname():
+        return status
+    lacks = {name: lack for name, lack in status.lacks.items() if not lack.endswith(NO_PROGRAM)}
+    return replace(status, lacks=lacks)
 
 
 def _without_sandbox(listed: Sequence[ListedAgent]) -> Iterator[str]:

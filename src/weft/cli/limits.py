@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from weft.formats import dollars, micro_dollars
 from weft.model import Limit
 from weft.project.project import get_project
 from weft.runs.attention import template_of
+from weft.runs.host_list import HostStatus, as_dict, describe_limit, describe_seen, read_hosts
 from weft.store.limit_table import list_limits, set_limit
 
 
@@ -24,7 +26,7 @@ from weft.store.limit_table import list_limits, set_limit
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show every limit, its use and its source; set a limit.
+    """Show every limit, its use and its source, and every host; set a limit.
 
     0 means paused. Repositories that name the same store share its limits: the setting is `url`
     in [store] of weft.toml, or WEFT_STORE.
@@ -34,17 +36,24 @@ def command(ctx: click.Context, as_json: bool) -> None:
     directory: Path = ctx.obj
     here = get_project(directory, os.environ)
     with here.open_store() as store:
-        limits = list_limits(store, now=time.time())
+        now = time.time()
+        limits = list_limits(store, now=now)
+        hosts = read_hosts(store, now=now)
     if as_json:
         print_json(
             {
                 "limits": [
                     {**asdict(limit), "source": find_source(limit, here.config)} for limit in limits
-                ]
+                ],
+                "hosts": [as_dict(status) for status in hosts],
             }
         )
         return
     print_table(("LIMIT", "USED", "OF", "SET BY"), [_row(limit, here.config) for limit in limits])
+    if hosts:
+        click.echo()
+        header = ("HOST", "SLOTS", "MEMORY (MB)", "PORTS", "TAKES", "SEEN", "LABELS")
+        print_table(header, [_host_row(status, limits, now) for status in hosts])
 
 
 def _row(limit: Limit, config: Config) -> tuple[object, ...]:
@@ -54,6 +63,18 @@ def _row(limit: Limit, config: Config) -> tuple[object, ...]:
         _worded(limit.resource, limit.used),
         _worded(limit.resource, limit.effective),
         find_source(limit, config) + (lowered if limit.effective < limit.capacity else ""),
+    )
+
+
+def _host_row(status: HostStatus, limits: Sequence[Limit], now: float) -> tuple[str, ...]:
+    return (
+        status.host,
+        f"{status.slots.current} of {status.slots.max}",
+        describe_limit(status, "ram_mb", limits),
+        describe_limit(status, "port", limits),
+        status.duties,
+        describe_seen(status, now).removeprefix("seen "),
+        ", ".join(status.labels),
     )
 
 

@@ -12,12 +12,15 @@ import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
-from weft.formats import clock, duration, first_line
+from weft.formats import clock, count, duration, first_line
 from weft.model import Worker
 from weft.project.project import Project, get_project
 from weft.runs.attention import Attention, explain_silence, read_attention
 from weft.runs.attention import as_dict as need_as_dict
+from weft.runs.host_list import HostStatus, describe_seen, read_hosts
+from weft.runs.host_list import as_dict as host_as_dict
 from weft.store.overview import Overview, WorkerView, overview
+from weft.store.wanted_slots import count_wanted
 from weft.store.workers import list_silent
 from weft.words import IN_REVIEW, STATE_WORDS, count_states, progress_text, task_label
 
@@ -29,7 +32,7 @@ _ORDER: Final = ("running", "gating", "offered", "parked", "paused")
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
-    """Show what needs you, the tasks at work and the runs.
+    """Show what needs you, the tasks at work, the runs and the hosts with workers.
 
     Of ended runs the last three, and whether the branch of your checkout has their work.
     """
@@ -39,11 +42,18 @@ def command(directory: Path, as_json: bool) -> None:
         seen = overview(store, most=_MOST)
         needs = read_attention(store, now=now)
         silent = list_silent(store, now=now)
+        hosts = read_hosts(store, now=now)
+        wanted = count_wanted(store, now=now) if as_json else []
     merged = find_merged(here, seen)
     if as_json:
-        print_json(as_dict(seen, needs, silent, merged))
+        about_hosts = {
+            "hosts": [host_as_dict(status) for status in hosts],
+            "wanted_slots": [asdict(slots) for slots in wanted],
+        }
+        print_json(as_dict(seen, needs, silent, merged) | about_hosts)
     else:
-        for line in lines(seen, needs, silent, merged, now):
+        shown = lines(seen, needs, silent, merged, now)
+        for line in [*shown, *host_lines(hosts, now)]:
             say(line)
 
 
@@ -124,6 +134,18 @@ def lines(
     if len(seen.tasks) >= _MOST:
         shown.append(f"  … only the first {_MOST} tasks are shown.")
     return shown or ["No task is under way."]
+
+
+def host_lines(hosts: Sequence[HostStatus], now: float) -> list[str]:
+    if not hosts:
+        return []
+    shown = ["", "HOSTS"]
+    for status in hosts:
+        slots = f"{status.slots.current} of {count(status.slots.max, 'slot')}"
+        labels = [", ".join(status.labels)] if status.labels else []
+        parts = [slots, *labels, status.duties, describe_seen(status, now)]
+        shown.append(f"  {status.host}  {' · '.join(parts)}")
+    return shown
 
 
 def called(task: WorkerView) -> str:

@@ -10,7 +10,8 @@ from weft.admission.capacity import MOST, is_consumable
 from weft.formats import clock, count, dollars
 from weft.model import Limit
 from weft.page.act_forms import act_button, act_form
-from weft.page.markup import Html, Part, article, link, table, tag, tr
+from weft.page.markup import Html, Part, article, link, since, table, tag, tr
+from weft.runs.host_list import HostStatus, describe_limit
 
 _DOLLAR = 1_000_000
 
@@ -29,6 +30,7 @@ class LimitsView(Struct, frozen=True, kw_only=True):
     runs: Mapping[str, str]  # unended runs with their states
     paused: frozenset[str]  # runs with paused tasks
     drained: float | None
+    hosts: Sequence[HostStatus] = ()
     may_act: bool
     now: float
 
@@ -45,10 +47,44 @@ def render_limits(view: LimitsView) -> Html:
             rows,
             caption="Limits",
         ),
+        *_hosts(view),
         tag("h2", "Runs") if view.runs else None,
         tag("ul", [_run(run, view) for run in view.runs], class_="decisions")
         if view.runs
         else None,
+    )
+
+
+def _hosts(view: LimitsView) -> tuple[Part, ...]:
+    if not view.hosts:
+        return ()
+    header = (
+        "Host",
+        "Slots",
+        "Memory (MB)",
+        "Ports",
+        "Takes",
+        "Labels",
+        "Last sign of life",
+        "Lacks",
+    )
+    rows = [_host(status, view) for status in view.hosts]
+    return tag("h2", "Hosts"), table(header, rows, caption="Hosts with workers")
+
+
+def _host(status: HostStatus, view: LimitsView) -> Html:
+    lacks = [f"{name}: {lack}" for name, lack in sorted(status.lacks.items())]
+    return tr(
+        tag("code", status.host),
+        f"{status.slots.current} of {status.slots.max}",
+        describe_limit(status, "ram_mb", view.limits),
+        describe_limit(status, "port", view.limits),
+        status.duties,
+        ", ".join(status.labels),
+        [since(status.seen, view.now), " ago"],
+        "; ".join(lacks),
+        id=f"host-{status.host}",
+        data_row=True,
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from weft.agents.agent import Agent, SandboxSettings
 from weft.errors import InputError
 from weft.project.agent_programs import find_program
 from weft.project.site import Site, parse_agent
+
+NO_PROGRAM: Final = "is not installed"
 
 
 def list_able_agents(files: Mapping[str, str], site: Site) -> list[str]:
@@ -41,7 +44,7 @@ def _find_program(agent: Agent, site: Site) -> bool:
 
 def _find_lack(agent: Agent, site: Site) -> str:
     if not _find_program(agent, site):
-        return f"{find_program(agent, site.root, site.environment).name} is not installed"
+        return f"{find_program(agent, site.root, site.environment).name} {NO_PROGRAM}"
     lacks = [f"{name} is not set" for name in agent.env_passed if name not in site.environment]
     if agent.sandbox is not SandboxSettings.OFF and not (site.able.landlock or site.able.bwrap):
         lacks.append("there is no sandbox")

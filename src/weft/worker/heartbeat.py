@@ -20,7 +20,7 @@ from weft.model import AgentFile, NewWorker
 from weft.process import process_table
 from weft.process.process_identity import ProcessPlace
 from weft.project.host_agents import find_lacks, list_able_agents
-from weft.project.site import AGENTS, Site, agent_names, read_agent
+from weft.project.site import AGENTS, Site, agent_names, read_agent, read_agent_file
 from weft.store.leases import list_open
 from weft.store.workers import depart, heartbeat, register
 
@@ -85,10 +85,13 @@ class Presence:
         return self._site.checks and self._site.transport is not None
 
     def _find_lacks(self) -> dict[str, str]:
-        """Find what this host lacks for agents of home, and log it."""
+        """Find the programs, variables and sandboxes that agents lack on this host.
+
+        A host that has joined logs them: at home `weft agents` and the start of a run do.
+        """
         transport = self._site.transport
         if transport is None:
-            return {}
+            return find_lacks(_read_files(self._site), self._site)
         lacks = find_lacks(transport.read_settings().agents, self._site)
         for name, lack in lacks.items():
             log.warning("agent %s on this host: %s", name, lack)
@@ -163,3 +166,11 @@ def _host_limits(config: Config) -> dict[str, int]:
         "ram_mb": max(1, total - config.workspace.spare_ram_mb),
         "port": config.workspace.ports,
     }
+
+
+def _read_files(site: Site) -> dict[str, str]:
+    files = {}
+    for name in agent_names(site.root):
+        with suppress(InputError):  # `agent_files` logs a file that cannot be read
+            files[name] = read_agent_file(site.root, name)
+    return files

@@ -18,6 +18,7 @@ from weft.store.leases import list_open
 from weft.store.limit_table import list_limits
 from weft.store.summaries import list_open_entries, total_costs
 from weft.store.tasks import count_states
+from weft.store.wanted_slots import WantedSlots, count_wanted
 from weft.store.workers import list_workers
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -34,6 +35,7 @@ class MetricsSample:
     limits: tuple[Limit, ...]
     workers: tuple[Worker, ...]
     entries: Mapping[tuple[str, str], int]  # by run and state
+    wanted: tuple[WantedSlots, ...]
     costs: Mapping[str, tuple[int, int]]  # tokens and micro-dollars, by agent
 
 
@@ -44,6 +46,7 @@ def look(store: Store, now: float) -> MetricsSample:
         limits=tuple(list_limits(store, now=now)),
         workers=tuple(list_workers(store, now=now)),
         entries=Counter((entry.run, entry.state) for entry in list_open_entries(store)),
+        wanted=tuple(count_wanted(store, now=now)),
         costs=total_costs(store),
     )
 
@@ -108,6 +111,15 @@ def _metrics(
         "gauge",
         "Workers by kind and status.",
         [({"kind": kind, "status": status}, n) for (kind, status), n in sorted(workers.items())],
+    )
+    yield _Metric(
+        "weft_wanted_slots",
+        "gauge",
+        "Tasks that could start now if a worker with these labels had slots.",
+        [
+            ({"repo": each.repo, "labels": ",".join(each.labels)}, each.slots)
+            for each in seen.wanted
+        ],
     )
     yield _Metric(
         "weft_tokens_total",

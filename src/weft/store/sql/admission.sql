@@ -83,3 +83,12 @@ VALUES (:task, :number, :fence, :worker, :agent, :stage, :started);
 UPDATE tasks SET state = 'running', since = :now, reason = '', until = NULL, offered_to = NULL,
     attempt = :attempt, gang = NULL, bucket = NULL, line = NULL, head = FALSE, aside = NULL
 WHERE id = :id;
+
+-- name: wanted_heads
+-- List the first tasks that could start if there were slots for them, as the view `weft.wanted` does.
+SELECT repo, demand FROM tasks t
+WHERE head AND aside IS NULL AND repo NOT LIKE 'swarm:%'
+  AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run AND r.untested)
+  AND NOT EXISTS (SELECT 1 FROM stopped_agents s WHERE s.agent = t.agent)
+  AND NOT EXISTS (SELECT 1 FROM store WHERE drained IS NOT NULL)
+ORDER BY class DESC, priority DESC, path_seconds DESC, submitted, id LIMIT 1000;

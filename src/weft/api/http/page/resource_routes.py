@@ -31,6 +31,7 @@ from weft.page.markup import Html
 from weft.page.spend_view import RunSpend, SpendView, render_spend
 from weft.paths import matches
 from weft.project.site import check_home
+from weft.runs.host_list import read_hosts
 from weft.runs.run_costs import RunCost, page_run_costs
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
@@ -110,6 +111,7 @@ async def limits(request: Request) -> Response:
                 runs=dict.fromkeys(runs, "under way"),
                 paused=frozenset(key.run or "" for key in work if key.state == State.PAUSED),
                 drained=overview(store, most=1).drained,
+                hosts=read_hosts(store, now=now) if who.tenant is None else (),
                 may_act=has(who, ADMIN),
                 now=now,
             )
