@@ -121,6 +121,24 @@ def test_a_host_acts_for_its_own_workers_and_fences_alone(host: GitHost) -> None
     assert host.call("tokens.create_token", name="x", scopes=["admin"]) in (403, 422)
 
 
+def test_a_host_makes_tokens_for_the_tools_of_its_own_attempts_alone(host: GitHost) -> None:
+    right = {"name": f"task {host.task}", "scopes": ["read"], "tenant": "default"}
+    good = {**right, "fence": host.fence, "agents": []}
+    assert host.call("tokens.create_token", **good) == 200
+    for wrong in (
+        {"scopes": ["admin"]},
+        {"scopes": ["read", "work"]},
+        {"tenant": None},
+        {"tenant": "other"},
+        {"agents": ["claude"], "scopes": ["read", "work"]},
+        {"name": "task 99"},
+        {"expires": 9e9},
+        {"fence": None},
+        {"fence": host.fence + 1},
+    ):
+        assert host.call("tokens.create_token", **{**good, **wrong}) in (403, 409, 410), wrong
+
+
 def test_only_a_host_that_joined_with_the_right_takes_and_reports_checks(
     host: GitHost, server: Server
 ) -> None:

@@ -155,6 +155,23 @@ def test_a_host_that_leaves_hands_its_task_back_with_its_work(hosts: WorkerHosts
     assert any("src/a" in git(project.root, "ls-tree", "-r", commit) for commit in kept)
 
 
+def test_an_agent_on_a_host_calls_the_tools_of_home(hosts: WorkerHosts) -> None:
+    project = hosts.project
+    project.agent("caller", "needs_labels: far\n")
+    project.commit()
+    project.plan.write_text(
+        "## P\n- [ ] Make a\n  <!-- files: src/a; agent: caller -->\n"
+        '  - script: call claim_files {"files": ["src/b"]}\n  - script: write src/b 1\n'
+    )
+    hosts.serve()
+    hosts.start("far", "--token-file", str(hosts.join_token()), "--label", "far")
+    hosts.wait_registered(1)
+    answer = project.run("plan.md")
+    assert [task["state"] for task in answer["tasks"]] == ["done"]
+    assert git(project.root, "show", f"weft/{project.run_id()}:src/b") == "1\n"
+    assert "claim_files" in project.weft("logs", "1.1").stdout
+
+
 def test_a_worker_beside_its_store_leaves_when_it_is_told(hosts: WorkerHosts) -> None:
     project = hosts.project
     assert "No `weft worker` runs here" in project.weft("worker", "--leave").stdout

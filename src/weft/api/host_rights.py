@@ -64,6 +64,9 @@ def require_right(store: Store, who: Identity, verb: str, given: Arguments, repo
     elif verb == "check_orders.take_check":
         _require_checks(who)
         _require(is_own(who, given["worker"]), "another worker")
+    elif verb == "tokens.create_token":
+        _require(given["fence"] is not None, "the home of the repository")
+        _require_fences(store, who, [given["fence"]])
     elif verb in _FENCES:
         if verb in _CHECKS:
             _require_checks(who)

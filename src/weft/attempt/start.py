@@ -34,6 +34,7 @@ from weft.attempt.home_transfer import fetch_for
 from weft.attempt.proposed_step import chain_budget, find_starter, spent_by
 from weft.attempt.recordings import PROMPT, apply_patch, find_played, make_tape
 from weft.attempt.start_record import Order
+from weft.attempt.tool_token import describe_tool_rights
 from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.formats import first_sentence
 from weft.git import gc_lock
@@ -297,17 +298,17 @@ def _confirm(site: Site, messages: Sequence[Message]) -> None:
 
 
 def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
-    """Make a token for weft's own tools, valid for this task while its lease is open. The token
-    of a lead also sends work to the agents that the lead's file names."""
+    """Make a token for weft's own tools, valid for this task while its lease is open."""
     if site.mcp is None or (agent.sandbox is not SandboxSettings.OFF and not agent.network):
         return None
+    rights = describe_tool_rights(task, grant.stage, agent.sends_to)
     _, token = create_token(
         site.store,
-        name=f"task {task.id}",
-        scopes=("read", "work") if grant.stage == LEAD else ("read",),
-        tenant=task.tenant,
+        name=rights.name,
+        scopes=sorted(rights.scopes),
+        tenant=rights.tenant,
         fence=grant.fence,
-        agents=agent.sends_to if grant.stage == LEAD else (),
+        agents=sorted(rights.agents),
         now=time.time(),
     )
     return Mcp(url=site.mcp, token=token)

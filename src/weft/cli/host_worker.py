@@ -62,6 +62,7 @@ def work_for_server(
             transport,
             settings,
             environment,
+            mcp=f"{url}/mcp",
             checks=known.checks and checks is not False,
         )
         journal = WorkerLog(store, after=last_event(store), idle=idle, as_json=as_json)

@@ -120,6 +120,7 @@ def open_host_site(
     config: Config,
     environment: Mapping[str, str],
     *,
+    mcp: str | None = None,
     checks: bool = False,
 ) -> Iterator[Site]:
     """Open the site of a worker on a host that has a mirror of the repository."""
@@ -137,6 +138,7 @@ def open_host_site(
             combine=lambda tip, candidates: _combine(mirror, tip, candidates),
             transport=transport,
             host=host,
+            mcp=mcp,
             checks=checks,
         )
 

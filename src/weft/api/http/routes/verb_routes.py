@@ -27,6 +27,7 @@ from fastapi import APIRouter, Query, Request, Response
 from weft import __version__, errors
 from weft.api.host_candidate import require_sound
 from weft.api.host_rights import require_right
+from weft.api.host_tools import require_tool_rights
 from weft.api.http import problem_details
 from weft.api.http.event_stream import EventFilter
 from weft.api.http.requests import (
@@ -113,9 +114,10 @@ async def call_verb(request: Request, name: str) -> Response:
 
     def tell(store: Store, who: Identity, now: float) -> object:
         if who.worker is not None:
-            return {"result": _serve_host(store, who, verb, body, project, now)}
-        need(who, ADMIN)
-        done = {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
+            done = {"result": _serve_host(store, who, verb, body, project, now)}
+        else:
+            need(who, ADMIN)
+            done = {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
         return ShownOnce(shown=done, kept={}) if _is_secret(verb) else done
 
     if verb.kind == "write":
@@ -169,10 +171,14 @@ def _serve_host(
     """Carry out a verb that writes for a worker host, if it is about the host's own work."""
 
     def carry_out(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = inspect.signature(verb.function).bind(None, *args, **kwargs).arguments
+        bound = inspect.signature(verb.function).bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
         require_right(store, who, verb.name, given, get_repository(project.root, store))
         if verb.name == "leases.finish":
             require_sound(store, project, given["fence"], given["outcome"])
+        elif verb.name == "tokens.create_token":
+            require_tool_rights(store, project, given)
         return store.call(verb, args, kwargs)
 
     return _carry_out(verb, carry_out, body, who, now)
