@@ -238,17 +238,30 @@ def test_a_push_that_is_compressed_as_a_whole_is_refused(
     unchanged()
 
 
-def test_a_request_that_unpacks_to_more_than_its_bound_is_cut(host: GitHost) -> None:
-    """A kilobyte of gzip stands for a megabyte of wishes."""
-    wish = packet(b"command=fetch") + b"0001" + packet(f"want {SOME}\n".encode()) * 1000
+def ask_for_head(host: GitHost, times: int) -> bytes:
+    """Wish for HEAD many times in a request that is packed; return the answer."""
+    head = git(host.server.root, "rev-parse", "HEAD").strip()
+    wishes = packet(f"want {head}\n".encode()) * times
     answer = httpx.post(
         f"{host.url}/git-upload-pack",
-        content=gzip.compress(wish * 1000 + FLUSH),
-        headers={"content-encoding": "gzip", "git-protocol": "version=2"},
+        content=gzip.compress(
+            packet(b"command=fetch") + b"0001" + wishes + packet(b"done\n") + FLUSH, 1
+        ),
+        headers={
+            "content-encoding": "gzip",
+            "content-type": "application/x-git-upload-pack-request",
+            "git-protocol": "version=2",
+        },
         auth=("weft", host.token),
         timeout=60,
     )
-    assert b"PACK" not in answer.content
+    return answer.content
+
+
+def test_a_request_that_unpacks_to_more_than_its_bound_is_cut(host: GitHost) -> None:
+    """A kilobyte of gzip stands for a megabyte of wishes."""
+    assert b"PACK" in ask_for_head(host, 1000)
+    assert b"PACK" not in ask_for_head(host, (33 << 20) // 50)
 
 
 def test_a_push_that_breaks_off_leaves_nothing(

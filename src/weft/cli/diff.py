@@ -49,7 +49,7 @@ def command(project: Project, name: str, as_json: bool) -> None:
 def show(change: TaskDiff) -> None:
     """Print a patch for people; agents' text cannot steer the terminal, the colours are weft's."""
     which = "landed" if change.attempt is None else f"attempt {change.attempt}"
-    click.echo(f"{change.name}, {which}: {change.base[:12]}..{change.commit[:12]}")
+    click.echo(printable(f"{change.name}, {which}: {change.base[:12]}..{change.commit[:12]}"))
     for line in change.patch.decode(errors="replace").splitlines():
         colour = next((colour for start, colour in _COLOURS if line.startswith(start)), None)
         click.echo(click.style(printable(line), fg=colour))

@@ -158,7 +158,7 @@ def _diff_lines(files: Sequence[DiffFile], *, old_counts: bool) -> Iterator[Line
         renamed = f" from {file.source}" if file.source else ""
         binary = ", binary" if file.binary else ""
         about = ReviewPlace(path=file.path)
-        yield f"> {printable(file.path)} ({file.kind}{printable(renamed)}{binary})", about
+        yield f"> {printable(file.path)} ({printable(file.kind + renamed)}{binary})", about
         for hunk in file.hunks:
             yield f"> @@ {printable(hunk.section)}".rstrip(), about
             for line in hunk.lines:
@@ -179,4 +179,4 @@ def _place(file: DiffFile, line: DiffLine, *, old_counts: bool) -> ReviewPlace:
 
 def _diff_line(line: DiffLine) -> str:
     old, new = line.old or "", line.new or ""
-    return f"> {old:>4} {new:>4} {line.sign}{printable(line.text)}".rstrip()
+    return f"> {old:>4} {new:>4} {printable(line.sign + line.text)}".rstrip()

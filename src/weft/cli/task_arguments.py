@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from weft.cli.output import printable
 from weft.errors import WeftError
 from weft.project.project import get_project
 from weft.runs.task_names import explain_choice, list_completions, list_run_completions
@@ -73,7 +74,7 @@ def run_argument(command: F) -> F:
 def print_chosen_run(store: Store, text: str, task: int) -> None:
     """Print to stderr which run was chosen when several runs have a task of this name."""
     if text != str(task) and (choice := explain_choice(store, text, task)):
-        click.echo(f"weft: {choice}", err=True)
+        click.echo(f"weft: {printable(choice)}", err=True)
 
 
 def _completer(

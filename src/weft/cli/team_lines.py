@@ -39,7 +39,7 @@ def _sign(entrant: EntrantView, team: TeamView) -> str:
 
 
 def _fate(entrant: EntrantView) -> str:
-    parts = [ENTRANT_RESULTS[entrant.result]]
+    parts = [ENTRANT_RESULTS.get(entrant.result, entrant.result)]
     if entrant.result == "open":
         parts.append(entrant.state)
     if entrant.lines:

@@ -117,7 +117,7 @@ def create(
     if as_json:
         print_json({**as_dict(token), "secret": text})
     else:
-        click.echo(text)
+        say(text)
 
 
 def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import click
 from msgspec.structs import asdict
 
-from weft.cli.output import json_option, print_json, say
+from weft.cli.output import json_option, print_json, printable, say
 from weft.cli.project_argument import pass_project, pass_store
 from weft.cli.task_arguments import (
     all_option,
@@ -105,7 +105,7 @@ def _apply(
         for done in results:
             say(done.text)
         for text in refused.values():
-            click.echo(f"weft: {text}", err=True)
+            click.echo(f"weft: {printable(text)}", err=True)
         if not names:
             say("There is no such task.")
     return 1 if refused else 0

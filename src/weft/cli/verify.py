@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from weft.cli.output import json_option, print_json
+from weft.cli.output import json_option, print_json, printable
 from weft.cli.task_arguments import run_argument
 from weft.config import command_line
 from weft.gate.proof import prove, state_proof
@@ -45,7 +45,7 @@ def command(directory: Path, run: str | None, as_json: bool) -> int:
         )
     else:
         for problem in proof.problems:
-            click.echo(f"✗ {problem}")
+            click.echo(printable(f"✗ {problem}"))
         if proof.holds:
-            click.echo(f"✓ {state_proof(proof)}")
+            click.echo(printable(f"✓ {state_proof(proof)}"))
     return 0 if proof.holds else 1

@@ -27,6 +27,7 @@ from weft.git.mirror import HomeRemote, fetch, open_mirror, push, try_to_fetch, 
 from weft.model import RandomId
 from weft.project.home_settings import read_home_settings
 from weft.project.project import Project
+from weft.store.remote_calls import Unreadable, convert, decode
 from weft.store.remote_store import result_of
 from weft.store.server_client import Client, Server
 from weft.workspace.names import trunk_ref
@@ -126,8 +127,8 @@ def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -
     if reply.status != 201:
         result_of(server.url, "hosts", reply, HostCredentials)  # raises its error
     try:
-        given = msgspec.json.decode(reply.data, type=HostCredentials)
-    except msgspec.DecodeError as error:
+        given: HostCredentials = convert(decode(reply.data), HostCredentials)
+    except Unreadable as error:
         raise NoAnswer(
             f"{server.url} gave this host no name, repository and token that can be used: {error}."
         ) from error

@@ -246,6 +246,10 @@ class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
     def reader(self, adapter: str) -> LineReader:
         if self.plain:
             return raw
+        if adapter not in ADAPTERS:
+            raise InputError(
+                f"This weft does not know {adapter!r}; `weft logs --raw` shows its lines."
+            )
         return ReadableLines(ADAPTERS[adapter], make_redactor(self.project, self.task.agent or ""))
 
     def attempts(self) -> list[Attempt]:
