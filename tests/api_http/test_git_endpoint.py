@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -122,7 +123,7 @@ def test_a_host_acts_for_its_own_workers_and_fences_alone(host: GitHost) -> None
 
 
 def test_a_host_makes_tokens_for_the_tools_of_its_own_attempts_alone(host: GitHost) -> None:
-    right = {"name": f"task {host.task}", "scopes": ["read"], "tenant": "default"}
+    right: dict[str, Any] = {"name": f"task {host.task}", "scopes": ["read"], "tenant": "default"}
     good = {**right, "fence": host.fence, "agents": []}
     assert host.call("tokens.create_token", **good) == 200
     for wrong in (
