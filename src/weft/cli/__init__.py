@@ -36,10 +36,7 @@ COMMANDS: Final[CommandTable] = {
     "help": ("weft.cli.help", "Show the help of a command, such as `weft help plan check`."),
     "init": ("weft.cli.init", "Write weft.toml and .weft/agents/ for this repository."),
     "land": ("weft.cli.land", "Move your branch to the tested work of a run."),
-    "limits": (
-        "weft.cli.limits",
-        "Show every limit, its use and its source, and every host; set a limit.",
-    ),
+    "limits": ("weft.cli.limits", "Show every limit and host with its use; set a limit."),
     "logs": ("weft.cli.logs", "Show the output of a task's agent."),
     "loop": ("weft.cli.loop", "Let a dispatcher hand out work until nothing is left."),
     "mcp": ("weft.cli.mcp", "Serve weft's tools over standard input and output (MCP)."),
@@ -47,10 +44,7 @@ COMMANDS: Final[CommandTable] = {
     "page": ("weft.cli.page", "Print a link to the page of the server."),
     "open": ("weft.cli.open", "Print the workspace of a task, or open it in a program."),
     "plan": ("weft.cli.plan", "Check, draw and annotate plans."),
-    "ps": (
-        "weft.cli.ps",
-        "Show what needs you, the tasks at work, the runs and the hosts with workers.",
-    ),
+    "ps": ("weft.cli.ps", "Show what needs you, tasks at work, runs and hosts."),
     "publish": ("weft.cli.publish", "Push the branch of a run; open or update its pull request."),
     "queue": ("weft.cli.queue", "Show the next tasks, why they wait, and the gate's queue."),
     "record": ("weft.cli.record", "Record the attempts of a task or run as files."),

@@ -26,7 +26,7 @@ from weft.store.limit_table import list_limits, set_limit
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show every limit, its use and its source, and every host; set a limit.
+    """Show every limit and host with its use; set a limit.
 
     0 means paused. Repositories that name the same store share its limits: the setting is `url`
     in [store] of weft.toml, or WEFT_STORE.

@@ -32,7 +32,7 @@ _ORDER: Final = ("running", "gating", "offered", "parked", "paused")
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
-    """Show what needs you, the tasks at work, the runs and the hosts with workers.
+    """Show what needs you, tasks at work, runs and hosts.
 
     Of ended runs the last three, and whether the branch of your checkout has their work.
     """
