@@ -11,15 +11,17 @@ from msgspec.structs import replace
 from weft import config
 from weft.cli.worker import WorkerLog
 from weft.cli.worker_loops import serve_elsewhere
-from weft.errors import InputError
+from weft.errors import InputError, Unauthenticated
 from weft.project.project import Project
 from weft.project.server_address import SERVER, check_url
+from weft.project.site import Site
 from weft.project.worker_host import HostFiles, MirrorTransport, join
 from weft.store.event_log import last_event
 from weft.store.remote_store import RemoteStore
 from weft.store.server_client import Server
 from weft.worker.engine import Interrupted, open_host_site
 from weft.worker.heartbeat import WorkerTraits
+from weft.worker.host_token import renew_loop
 
 
 def work_for_server(
@@ -48,7 +50,8 @@ def work_for_server(
             "--token-file."
         )
     server = Server(url=url, token=known.secret)
-    with RemoteStore(server) as store:
+    remote = RemoteStore(server)
+    with remote as store:
         settings = replace(config.parse("", environment), tuning=store.tuning)
         project = Project(
             root=directory, config=settings, environment=environment, store_url=url, server=server
@@ -66,8 +69,25 @@ def work_for_server(
             checks=known.checks and checks is not False,
         )
         journal = WorkerLog(store, after=last_event(store), idle=idle, as_json=as_json)
-        with suppress(Interrupted):
-            slots = slots or settings.worker_slots
-            serve_elsewhere(site, store, journal.begin, slots=slots, traits=traits)
-        journal.read()
+
+        def use_token(token: str) -> None:
+            remote.use_token(token)
+            transport.use_token(token)
+
+        async def renew_token(site: Site, worker: str) -> None:
+            await renew_loop(url, known.host, files, settings.tuning.heartbeat, use_token)
+
+        slots = slots or settings.worker_slots
+        try:
+            with suppress(Interrupted):
+                serve_elsewhere(
+                    site, store, journal.begin, slots=slots, traits=traits, beside=renew_token
+                )
+            journal.read()
+        except Unauthenticated as error:
+            raise Unauthenticated(
+                f"{url} takes the token of this host ({known.host}) no longer: it was revoked, or "
+                "has expired. The agents here were ended. `weft token create NAME --join` there "
+                "makes a token with which the host can join again (--token-file)."
+            ) from error
     return 0

@@ -84,10 +84,18 @@ def serve_elsewhere(
     *,
     slots: int,
     traits: WorkerTraits,
+    beside: Beside | None = None,
 ) -> None:
     """Be a worker on a host without the repository: agents run here, the gate stays at home."""
     show_warnings()
-    _run(_serve, site, store, watch, slots, traits, None, check_for_gates)
+
+    async def run_beside(site: Site, worker: str) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(check_for_gates, site, worker)
+            if beside is not None:
+                group.start_soon(beside, site, worker)
+
+    _run(_serve, site, store, watch, slots, traits, None, run_beside)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> bool:

@@ -1,7 +1,8 @@
 """This machine as a worker host of a server: its credentials, its mirror and its way home.
 
 A host joins once, with a token that is good for that alone, and keeps the token it gets in a file
-that only its user can read. It renews that token while it works.
+that only its user can read. It renews that token while it works: it keeps the new token, then
+confirms it, and only then its earlier tokens end. So a crash at any moment leaves a valid token.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -30,10 +32,12 @@ from weft.project.project import Project
 from weft.store.remote_calls import Unreadable, convert, decode
 from weft.store.remote_store import result_of
 from weft.store.server_client import Client, Server
+from weft.workspace.locks import Lock
 from weft.workspace.names import trunk_ref
 
 _SECONDS: Final = 60.0
 _RENEWED: Final = 86_400.0  # seconds after which a host renews its token
+_RENEWAL: Final = "/v1/hosts/token"
 _TEXT: Final = re.compile(r"[!-~]{1,500}")
 
 HostName = Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z][0-9A-Za-z_.-]{0,99}\Z")]
@@ -46,6 +50,7 @@ class HostCredentials(Struct, frozen=True, kw_only=True):
     secret: Secret
     checks: bool = False  # it may report checks
     since: float = 0.0  # when the token was made, by the clock of this host
+    confirmed: bool = False  # the server knows that this host has kept the token
 
 
 class HostFiles:
@@ -66,6 +71,20 @@ class HostFiles:
             return msgspec.json.decode(self._record.read_bytes(), type=HostCredentials)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
+
+    def get(self) -> HostCredentials:
+        known = self.find()
+        if known is None:
+            raise InputError(f"The credentials of this host in {self.directory} are gone.")
+        return known
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Keep other processes of this host from renewing the token."""
+        lock = Lock(self.directory / "renewal.lock")
+        with closing(lock):
+            lock.wait()
+            yield
 
     def keep(self, known: HostCredentials) -> None:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -97,7 +116,7 @@ def join(
     known = files.find()
     if known is not None and (known.checks or not checks or token_file is None):
         try:
-            return _renewed(url, known, files)
+            return renew(url, files)
         except Unauthenticated:
             if token_file is None:
                 raise
@@ -111,23 +130,47 @@ def join(
     return _exchange(Server(url=url, token=_read_token(token_file)), "/v1/hosts", body, files)
 
 
-def _renewed(url: str, known: HostCredentials, files: HostFiles) -> HostCredentials:
-    if 0 <= time.time() - known.since < _RENEWED:
+def renew(url: str, files: HostFiles) -> HostCredentials:
+    """Return this host's credentials; renew them after a day, and confirm those that are new.
+
+    Workers of the same host take turns. Raise `Unauthenticated` if the server has ended the token.
+    """
+    known = files.get()
+    if _is_fresh(known) and known.confirmed:
         return known
-    return _exchange(Server(url=url, token=known.secret), "/v1/hosts/token", None, files)
+    with files.turn():
+        known = files.get()  # another worker may have renewed it meanwhile
+        if not _is_fresh(known):
+            server = Server(url=url, token=known.secret)
+            known = _exchange(server, _RENEWAL, None, files)
+        if not known.confirmed:
+            files.keep(known)  # a crash may have come before the token was in its file
+            _post(Server(url=url, token=known.secret), f"{_RENEWAL}/confirmation", None, 204)
+            known = msgspec.structs.replace(known, confirmed=True)
+            files.keep(known)
+    return known
 
 
-def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -> HostCredentials:
+def _is_fresh(known: HostCredentials) -> bool:
+    return 0 <= time.time() - known.since < _RENEWED
+
+
+def _post(server: Server, path: str, body: bytes | None, status: int) -> bytes:
     client = Client(server)
     try:
         key = {"Idempotency-Key": secrets.token_hex(16)}
         reply = client.send("POST", path, body, seconds=_SECONDS, headers=key)
     finally:
         client.close()
-    if reply.status != 201:
+    if reply.status != status:
         result_of(server.url, "hosts", reply, HostCredentials)  # raises its error
+    return reply.data
+
+
+def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -> HostCredentials:
+    data = _post(server, path, body, 201)
     try:
-        given: HostCredentials = convert(decode(reply.data), HostCredentials)
+        given: HostCredentials = convert(decode(data), HostCredentials)
     except Unreadable as error:
         raise NoAnswer(
             f"{server.url} gave this host no name, repository and token that can be used: {error}."
@@ -136,7 +179,7 @@ def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -
         raise InputError(
             f"{server.url} gave this host a token that was lost on the way: join again."
         )
-    known = msgspec.structs.replace(given, since=time.time())
+    known = msgspec.structs.replace(given, since=time.time(), confirmed=False)
     files.keep(known)
     return known
 
@@ -174,6 +217,11 @@ class MirrorTransport:
 
     def push(self, commit: str, name: CandidateName) -> None:
         push(self.mirror, self._home, commit, name.ref)
+
+    def use_token(self, token: str) -> None:
+        """Read the settings of home with this token; git reads its file at each request."""
+        server = Server(url=self._project.store_url, token=token)
+        self._project = msgspec.structs.replace(self._project, server=server)
 
     def read_settings(self) -> RunSettings:
         return read_home_settings(self._project)

@@ -9,6 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NoReturn, TypeVar
 
 from weft import __version__, errors
@@ -44,6 +45,11 @@ class RemoteStore(Store):
         self._known: Tuning | None = None
         self._bells = _Bells(server)
         self.redactor = SHAPES_ALONE  # the server redacts
+
+    def use_token(self, token: str) -> None:
+        """Send this token with every request from now on."""
+        self._client.use_token(token)
+        self._bells.use_token(token)
 
     @property
     def url(self) -> str:
@@ -198,6 +204,12 @@ class _Bells:
                 )
                 follow.start()
         return Listener(topic, self._listeners)
+
+    def use_token(self, token: str) -> None:
+        with self._lock:
+            self._server = replace(self._server, token=token)
+            if self._client is not None:
+                self._client.use_token(token)
 
     def _follow(self, client: Client) -> None:
         seen = -1

@@ -52,17 +52,20 @@ class Client:
         self._prefix = parts.path
         self._most = most
         self._headers = {
-            "Authorization": f"Bearer {server.token}",
             "Content-Type": "application/json",
             "Accept": "application/json",
             "User-Agent": f"weft/{__version__}",
         }
-        if not server.token:
-            del self._headers["Authorization"]
+        self.use_token(server.token)
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
         self._busy: set[HTTPConnection] = set()
         self._closed = False
+
+    def use_token(self, token: str) -> None:
+        """Send this token with every request from now on."""
+        if token:
+            self._headers = {**self._headers, "Authorization": f"Bearer {token}"}
 
     def send(
         self,

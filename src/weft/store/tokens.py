@@ -145,11 +145,18 @@ def join_host(tx: Transaction, token: str, host: str, *, now: float) -> tuple[To
 
 @writes
 def renew_host_token(tx: Transaction, token: str, *, now: float) -> tuple[Token, str]:
-    """Give a host a new token; its present token ends soon."""
+    """Give a host a new token. Its present token stays valid until the host has confirmed the new
+    token: the answer may be lost on the way."""
     present = get_token_row(tx, token)
     assert present.worker is not None
-    tx.run("let_token_expire", id=token, expires=now + _OVERLAP)
     return _add_host_token(tx, present.worker, present.scopes, now)
+
+
+@writes
+def confirm_host_token(tx: Transaction, token: str, *, now: float) -> None:
+    """Let the other tokens of a host end soon: the host has kept this token."""
+    kept = get_token_row(tx, token)
+    tx.run("let_other_tokens_expire", id=token, worker=kept.worker, expires=now + _OVERLAP)
 
 
 def _add_host_token(
@@ -208,10 +215,12 @@ def page_tokens(tx: Transaction, *, after: str | None, most: int) -> tuple[list[
 
 @writes
 def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
-    """Revoke a token; return False if it was revoked before."""
-    get_token_row(tx, id)
+    """Revoke a token, with all tokens of its host; return False if it was revoked before."""
+    host = get_token_row(tx, id).worker
     if not tx.count("revoke_token", id=id, now=now):
         return False
+    if host is not None:
+        tx.run("revoke_tokens_of_host", worker=host, now=now)
     tx.event("token_revoked", now=now, token=id)
     return True
 

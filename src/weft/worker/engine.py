@@ -29,7 +29,7 @@ from weft import git
 from weft.attempt.orphans import Staying, free_workspaces, prove_dead
 from weft.attempt.pushed_candidates import keep_pushed
 from weft.config import Config
-from weft.errors import InputError, StoreError, WeftError, find_passing_fault
+from weft.errors import InputError, StoreError, Unauthenticated, WeftError, find_passing_fault
 from weft.gate.check_run import end_orphaned_check
 from weft.gate.gate_loop import Gate
 from weft.gate.merge import MergeCandidate, merge
@@ -250,7 +250,7 @@ def _tidy_up(site: Site) -> None:
 def _leave(presence: Presence) -> None:
     try:
         presence.depart()
-    except StoreError as error:
+    except (StoreError, Unauthenticated) as error:
         log.warning("could not record the end of this worker: %s", error)
 
 

@@ -26,7 +26,7 @@ from weft.attempt.disk_space import find_shortage
 from weft.attempt.orphans import find_orphans
 from weft.attempt.settlement import fail_to_start, hand_back_unstarted
 from weft.attempt.start import StillRuns
-from weft.errors import StoreError, WeftError, find_passing_fault
+from weft.errors import StoreError, Unauthenticated, WeftError, find_passing_fault
 from weft.model import Grant, Lease, Outcome, State
 from weft.process import BrokenOff
 from weft.process.death_proof import end_unstarted
@@ -228,6 +228,8 @@ class Scheduler:
                 with self._site.changeover.one():
                     await self._hear_out(attempt)
                     settled = await self._settle(attempt)
+        except Unauthenticated as error:
+            log.warning("task %s stays unsettled: %s", attempt.order.task, error)
         except Exception:
             # Its lease is no longer renewed: the reaper frees it once its processes are gone.
             log.exception("task %s was lost sight of", attempt.order.task)
@@ -296,6 +298,8 @@ class Scheduler:
                 log.warning("task %s cannot be settled yet: %s", attempt.order.task, error)
                 if self._killing:
                     return False
+            except Unauthenticated:  # the server has ended the token of this host
+                raise
             except Exception as error:
                 if fault := find_passing_fault(error):
                     self._tell_fault(fault, error)

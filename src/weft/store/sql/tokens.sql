@@ -31,9 +31,14 @@ UPDATE tokens SET revoked = :now WHERE id = :id AND revoked IS NULL;
 -- Count a host that joins with a token, unless the token has no uses left.
 UPDATE tokens SET uses = uses - 1 WHERE id = :id AND uses > 0;
 
--- name: let_token_expire
--- Let a token end soon: its host has a newer one.
-UPDATE tokens SET expires = :expires WHERE id = :id AND (expires IS NULL OR expires > :expires);
+-- name: let_other_tokens_expire
+-- Let the tokens of a host end soon, but for the token that it has kept.
+UPDATE tokens SET expires = :expires
+WHERE worker = :worker AND id <> :id AND (expires IS NULL OR expires > :expires);
+
+-- name: revoke_tokens_of_host
+-- Revoke all tokens of a host.
+UPDATE tokens SET revoked = :now WHERE worker = :worker AND revoked IS NULL;
 
 -- name: hand_over_tokens
 -- Pass the tokens of an attempt to its new fence.

@@ -15,7 +15,7 @@ from weft.errors import Forbidden
 from weft.model import Token
 from weft.project.own_repository import get_repository
 from weft.store import Store
-from weft.store.tokens import CHECKS, join_host, renew_host_token
+from weft.store.tokens import CHECKS, confirm_host_token, join_host, renew_host_token
 from weft.swarm.identity import Identity
 from weft.swarm.swarm_records import JoinedHost
 
@@ -44,7 +44,7 @@ async def join(request: Request, body: NewHost) -> Response:
 
 @router.post("/token", status_code=201, openapi_extra=answers(JoinedHost))
 async def renew(request: Request) -> Response:
-    """Give a host a new token; the token it shows ends five minutes later."""
+    """Give a host a new token; the token it shows is valid until the new one is confirmed."""
     project = parts_of(request).project
 
     def work(store: Store, who: Identity, now: float) -> ShownOnce:
@@ -54,6 +54,18 @@ async def renew(request: Request) -> Response:
         return _shown(*made, get_repository(project.root, store))
 
     return await act(request, OWN, work, status=201)
+
+
+@router.post("/token/confirmation", status_code=204)
+async def confirm(request: Request) -> Response:
+    """Confirm that the host has kept the token it shows; its others end five minutes later."""
+
+    def work(store: Store, who: Identity, now: float) -> None:
+        if who.worker is None:
+            raise Forbidden("Only a worker host confirms its token.")
+        confirm_host_token(store, who.token, now=now)
+
+    return await act(request, OWN, work, status=204)
 
 
 def _shown(token: Token, secret: str, repository: str) -> ShownOnce:

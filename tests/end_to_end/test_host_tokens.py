@@ -1,0 +1,89 @@
+"""A running worker renews the token of its host, and ends when the token is revoked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from end_to_end.run_project import RunProject
+from end_to_end.worker_hosts import WorkerHosts
+from wait_until import PATIENCE, wait_until
+from weft.project.worker_host import HostFiles, renew
+
+pytestmark = pytest.mark.timeout(100)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
+    made = WorkerHosts(RunProject(tmp_path), tmp_path, arguments=("--slots", "1"))
+    yield made
+    made.close()
+    made.project.close()
+
+
+def record_of(hosts: WorkerHosts) -> Path:
+    [path] = (hosts.home_of("far") / ".local/state/weft/hosts").glob("*/host.json")
+    return path
+
+
+def read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text()))
+
+
+def age(path: Path, **fields: object) -> None:
+    """Make the token look old, as a running worker finds it a day later."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps({**read(path), "since": 0.0, **fields}))
+    draft.replace(path)
+
+
+def test_a_running_worker_renews_its_token_and_ends_its_agents_when_it_is_revoked(
+    hosts: WorkerHosts,
+) -> None:
+    project = hosts.project
+    project.agent("idle", "", "script: say begun\nscript: hang\n")
+    done = hosts.keep_home_busy()
+    worker = hosts.start("far", "--token-file", str(hosts.join_token()))
+    hosts.wait_registered(1)
+    record = record_of(hosts)
+    first = read(record)["secret"]
+    age(record)
+    wait_until(lambda: read(record)["secret"] != first and read(record)["confirmed"])
+    renewed = read(record)["secret"]
+    assert record.with_name("token").read_text() == renewed
+    tokens = {row["id"]: row for row in project.rows("SELECT * FROM tokens WHERE worker > ''")}
+    old, new = (tokens[secret.split("_")[1]] for secret in (first, renewed))
+    assert old["expires"] < new["created"] + 600, "the old token ends soon"
+    project.plan.write_text("## P\n- [ ] Idle\n  <!-- files: src/a; agent: idle -->\n")
+    project.start("run", "plan.md")
+    wait_until(lambda: project.rows("SELECT * FROM events WHERE kind = 'progress'"))
+    assert project.weft("token", "revoke", new["id"]).returncode == 0
+    assert worker.wait(timeout=PATIENCE) == 1
+    assert worker.stderr is not None
+    assert "takes the token of this host" in worker.stderr.read()
+    marked = [name for name in project.marked().values() if name != "1.1"]
+    assert marked == [], "its agents were ended"
+    done.touch()
+
+
+def test_a_crash_at_any_step_of_a_renewal_leaves_a_valid_token(hosts: WorkerHosts) -> None:
+    hosts.serve()
+    join = str(hosts.join_token())
+    worker = hosts.start("far", "--token-file", join, "--exit-when-idle", "1s")
+    assert worker.wait(timeout=PATIENCE) == 0
+    record = record_of(hosts)
+    files = HostFiles(hosts.url, {"HOME": str(hosts.home_of("far"))})
+    age(record, confirmed=False)
+    kept = renew(hosts.url, files)
+    assert kept.confirmed
+    # The new token was kept, and weft died before its file for git was written and confirmed.
+    age(record, since=kept.since, confirmed=False)
+    record.with_name("token").write_text("an earlier token")
+    assert renew(hosts.url, files) == kept
+    assert record.with_name("token").read_text() == kept.secret
+    back = hosts.start("far", "--exit-when-idle", "1s")
+    assert back.wait(timeout=PATIENCE) == 0
