@@ -95,6 +95,7 @@ HTTP: Mapping[str, tuple[frozenset[str], object]] = {
     # Open to tokens of hosts alone: `test_git_endpoint`.
     "POST /v1/hosts": (frozenset(), {"name": "x"}),
     "POST /v1/hosts/token": (frozenset(), {}),
+    "POST /v1/hosts/token/confirmation": (frozenset(), {}),
 }
 MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "join_swarm": (JOINERS, {"name": "x"}),

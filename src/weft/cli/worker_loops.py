@@ -84,7 +84,7 @@ def serve_elsewhere(
     *,
     slots: int,
     traits: WorkerTraits,
-    beside: Beside | None = None,
+    beside: Beside,
 ) -> None:
     """Be a worker on a host without the repository: agents run here, the gate stays at home."""
     show_warnings()
@@ -92,8 +92,7 @@ def serve_elsewhere(
     async def run_beside(site: Site, worker: str) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(check_for_gates, site, worker)
-            if beside is not None:
-                group.start_soon(beside, site, worker)
+            group.start_soon(beside, site, worker)
 
     _run(_serve, site, store, watch, slots, traits, None, run_beside)
 
