@@ -50,6 +50,7 @@ def test_a_running_worker_renews_its_token_and_ends_its_agents_when_it_is_revoke
     worker = hosts.start("far", "--token-file", str(hosts.join_token()))
     hosts.wait_registered(1)
     record = record_of(hosts)
+    wait_until(lambda: read(record)["confirmed"])
     first = read(record)["secret"]
     age(record)
     wait_until(lambda: read(record)["secret"] != first and read(record)["confirmed"])
