@@ -37,7 +37,7 @@ def bounds_of(schema: dict[str, Any]) -> dict[str, Any]:
     ("tool", "body", "shared"),
     [
         (arguments.JoinSwarm, bodies.Join, 5),
-        (arguments.SendTask, bodies.NewTaskBody, 9),
+        (arguments.SendTask, bodies.NewTaskBody, 10),
         (arguments.ClaimFiles, bodies.FilesBody, 2),
         (arguments.TaskAction, bodies.ReasonBody, 1),
         (arguments.SubmitPlan, bodies.NewRunBody, 7),
