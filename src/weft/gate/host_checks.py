@@ -22,7 +22,7 @@ from weft.gate.check_run import CheckLost, CheckResult, CheckRun, is_set_up_fail
 from weft.git.refs import find_commits
 from weft.model import CheckOrder, HostResult
 from weft.process.process_identity import boottime
-from weft.project.site import Site
+from weft.project.site import Site, Transport
 from weft.store.check_orders import decline_check, find_order, report_check, take_check
 from weft.store.leases import find_lost, renew
 from weft.store.ring import wait_rung
@@ -30,6 +30,7 @@ from weft.store.wake import Listener
 
 log = logging.getLogger(__name__)
 
+_NEXT: Final = "next check"  # the use of the mirror by a check that is not taken yet
 _NET: Final = 5.0  # seconds between two looks for orders without a ring
 
 
@@ -66,13 +67,28 @@ class HostChecks:
         if await run_sync(find_order, self._site.store, self._worker) is None:
             return False
         with anyio.CancelScope(shield=True):  # no lease may get lost
-            order = await run_sync(
-                lambda: take_check(self._site.store, self._worker, now=time.time())
-            )
+            order = await run_sync(self._take_order)
             if order is None:
                 return False
             group.start_soon(self._carry_out, order)
         return True
+
+    def _take_order(self) -> CheckOrder | None:
+        """Take a check; the mirror is not collected from now on until it has ended."""
+        use = self._mirror.use
+        use.hold(_NEXT)
+        try:
+            order = take_check(self._site.store, self._worker, now=time.time())
+            if order is not None:
+                use.hold(f"check {order.fence}")
+            return order
+        finally:
+            use.drop(_NEXT)
+
+    @property
+    def _mirror(self) -> Transport:
+        assert self._site.transport is not None
+        return self._site.transport
 
     async def _carry_out(self, order: CheckOrder) -> None:
         try:
@@ -86,6 +102,7 @@ class HostChecks:
             log.warning("check %s of run %s has no result: %s", order.fence, order.run, error)
         finally:
             self._taken.pop(order.fence, None)
+            self._mirror.use.drop(f"check {order.fence}")
             await self._leases.release(order.fence)
 
     async def _check(self, taken: TakenCheck) -> None:
@@ -103,9 +120,8 @@ class HostChecks:
 
     def _fetch(self, order: CheckOrder) -> str:
         """Fetch the commit to check; return its tree, read from the mirror."""
-        assert self._site.transport is not None
         if order.head not in find_commits(self._site.common, [order.head]):
-            self._site.transport.fetch(order.run, [order.head])
+            self._mirror.fetch(order.run, [order.head])
         return git.get_commit(self._site.root, order.head).tree
 
     def _report(self, order: CheckOrder, tree: str, result: CheckResult) -> None:

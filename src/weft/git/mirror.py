@@ -35,6 +35,7 @@ esac
 """
 _FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--quiet")
 _HOME: Final = "refs/weft/home/HEAD"
+_UNUSED: Final = "1.day.ago"
 _REFUSED: Final = re.compile(r"returned error: (?:403|404|409)")
 _EXISTS: Final = re.compile(r"already exists|reference already exists|failed to update ref")
 
@@ -107,6 +108,37 @@ def push(mirror: Path, home: HomeRemote, commit: str, ref: str) -> None:
     if _EXISTS.search(done.errors) and _find_at_home(mirror, home, ref) == commit:
         return
     raise NoAnswer(f"git could not push to {home.url}: {failure_reason(done)}.")
+
+
+def list_home_refs(mirror: Path, home: HomeRemote, prefix: str) -> dict[str, str]:
+    """Return the references of home below a prefix with their commits."""
+    done = _speak(mirror, home, "ls-remote", "--quiet", home.url, f"{prefix}*")
+    if done.status != 0:
+        raise NoAnswer(f"git could not list the references of {home.url}: {failure_reason(done)}.")
+    return {ref: commit for commit, _, ref in map(_split_line, done.output.splitlines())}
+
+
+def _split_line(line: str) -> tuple[str, str, str]:
+    return line.partition("\t")
+
+
+def list_old_refs(repository: Path, prefix: str, *, before: float) -> set[str]:
+    """List the references below a prefix whose commits were made before a time."""
+    shown = "--format=%(committerdate:unix) %(refname)"
+    lines = check_output(repository, "for-each-ref", shown, prefix).splitlines()
+    dated = (line.partition(" ") for line in lines)
+    return {ref for date, _, ref in dated if date and int(date) < before}
+
+
+def collect_garbage(repository: Path) -> None:
+    """Pack the objects, and delete those that no reference, worktree or log has reached for a day.
+
+    `git gc` would stop at weft's own lock of it.
+    """
+    check_output(repository, "pack-refs", "--all", "--prune", repeat=False)
+    arguments = ("repack", "-A", "-d", "-q", f"--unpack-unreachable={_UNUSED}")
+    check_output(repository, *arguments, seconds=LONG, repeat=False)
+    check_output(repository, "prune", f"--expire={_UNUSED}", seconds=LONG, repeat=False)
 
 
 def _find_at_home(mirror: Path, home: HomeRemote, ref: str) -> str | None:

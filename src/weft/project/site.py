@@ -20,6 +20,7 @@ from weft.process.launcher import Launcher
 from weft.process.sandbox import Able
 from weft.project.changeover import Changeover
 from weft.project.checkout_watch import Looks
+from weft.project.mirror_use import MirrorUse
 from weft.redaction import list_secrets
 from weft.store import Store
 from weft.store.runs import get_settings
@@ -31,6 +32,12 @@ _LARGEST: Final = 1 << 20
 
 class Transport(Protocol):
     """The way between a mirror on this host and the repository on its home host."""
+
+    use: MirrorUse
+
+    def list_kept(self) -> frozenset[str]:
+        """Return the commits that home keeps below `refs/weft/`."""
+        ...
 
     def fetch(self, run: str | None, commits: Collection[str]) -> None:
         """Bring over HEAD, the trunk of a run, and those of the commits that home still has."""

@@ -25,9 +25,18 @@ from msgspec import Struct
 from weft.config import RunSettings
 from weft.errors import InputError, NoAnswer, Unauthenticated
 from weft.git.http_backend import CandidateName
-from weft.git.mirror import HomeRemote, fetch, open_mirror, push, try_to_fetch, write_helper
+from weft.git.mirror import (
+    HomeRemote,
+    fetch,
+    list_home_refs,
+    open_mirror,
+    push,
+    try_to_fetch,
+    write_helper,
+)
 from weft.model import RandomId
 from weft.project.home_settings import read_home_settings
+from weft.project.mirror_use import MirrorUse
 from weft.project.project import Project
 from weft.store.remote_calls import Unreadable, convert, decode
 from weft.store.remote_store import result_of
@@ -194,6 +203,16 @@ def _read_token(path: Path) -> str:
     return text
 
 
+def _open_mirror(mirror: Path) -> MirrorUse:
+    """Open a mirror, or make it; make it again if another process deletes it just now."""
+    while True:
+        open_mirror(mirror)
+        use = MirrorUse(mirror)
+        if use.is_there():
+            return use
+        use.close()
+
+
 class MirrorTransport:
     """The way between the mirror of this host and the server's repository."""
 
@@ -206,7 +225,7 @@ class MirrorTransport:
         )
         self._turn = threading.Lock()  # git locks references: fetches take turns
         self.mirror = files.mirrors / f"{known.repository}.git"
-        open_mirror(self.mirror)
+        self.use = _open_mirror(self.mirror)
 
     def fetch(self, run: str | None, commits: Collection[str]) -> None:
         trunk = [] if run is None else [f"+{trunk_ref(run)}*:{trunk_ref(run)}*"]
@@ -217,6 +236,9 @@ class MirrorTransport:
 
     def push(self, commit: str, name: CandidateName) -> None:
         push(self.mirror, self._home, commit, name.ref)
+
+    def list_kept(self) -> frozenset[str]:
+        return frozenset(list_home_refs(self.mirror, self._home, "refs/weft/").values())
 
     def use_token(self, token: str) -> None:
         """Read the settings of home with this token; git reads its file at each request."""

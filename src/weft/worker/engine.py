@@ -184,7 +184,13 @@ async def serving(
 
     def take_fresh() -> Sequence[Grant]:
         presence.reload()
-        return ask(presence.worker)
+        if site.transport is None:
+            return ask(presence.worker)
+        site.transport.use.hold("tasks")
+        grants = ask(presence.worker)
+        if not grants and not scheduler.busy:
+            site.transport.use.drop("tasks")
+        return grants
 
     scheduler = Scheduler(site, presence.worker, slots, take=take_fresh, sign=presence.sign)
     projections = None if take or site.transport else _projections(site, presence.worker)
@@ -204,6 +210,7 @@ async def serving(
                         loops.start_soon(_for_ever, projections.run)
                     if site.transport is not None:
                         loops.start_soon(_for_ever, lambda: _answer_readers(site, place.host))
+                        loops.start_soon(_for_ever, lambda: _tend_mirrors(site, place.host))
                     loops.start_soon(_obey_signals, signals, scheduler, block, patience, leaving)
                     try:
                         with block:
@@ -237,6 +244,12 @@ async def _answer_readers(site: Site, host: str) -> None:
     from weft.worker.output_answers import answer_loop  # late: only worker hosts need it
 
     await answer_loop(site, host)
+
+
+async def _tend_mirrors(site: Site, host: str) -> None:
+    from weft.worker.mirror_upkeep import upkeep_loop  # late: only worker hosts need it
+
+    await upkeep_loop(site, host)
 
 
 def _tidy_up(site: Site) -> None:

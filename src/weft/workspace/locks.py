@@ -42,6 +42,13 @@ class Lock:
             return False
         return True
 
+    def wait_shared(self) -> None:
+        """Hold the lock together with other processes that share it."""
+        fcntl.flock(self._number, fcntl.LOCK_SH)
+
+    def unlock(self) -> None:
+        fcntl.flock(self._number, fcntl.LOCK_UN)
+
     def sign(self) -> None:
         """Write this process's id into the lock's file, for processes that wait."""
         os.pwrite(self._number, f"{os.getpid():<20}".encode(), 0)
