@@ -18,7 +18,7 @@ from weft.store.tasks import get_task
 
 pytestmark = pytest.mark.timeout(100)
 
-SECRET = "sk-0123456789abcdef0123456789"
+SECRET = "violet tango marzipan 42"  # of no shape that home would know
 AGENT = """---
 runs: [sh, -c, {script}]
 env: [ACME_API_KEY]

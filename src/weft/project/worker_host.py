@@ -153,10 +153,9 @@ def renew(url: str, files: HostFiles) -> HostCredentials:
             server = Server(url=url, token=known.secret)
             known = _exchange(server, _RENEWAL, None, files)
         if not known.confirmed:
-            files.keep(known)  # a crash may have come before the token was in its file
             _post(Server(url=url, token=known.secret), f"{_RENEWAL}/confirmation", None, 204)
             known = msgspec.structs.replace(known, confirmed=True)
-            files.keep(known)
+            files.keep(known)  # both files: a crash may have come between them
     return known
 
 
