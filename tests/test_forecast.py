@@ -394,3 +394,16 @@ def test_the_work_of_a_plan_is_what_is_left_of_it() -> None:
 
 def test_an_empty_plan_takes_no_time() -> None:
     assert forecast(work([]), 3).seconds == 0
+
+
+def test_jobs_share_the_slots_that_have_their_labels() -> None:
+    gpu, both = frozenset({"gpu"}), frozenset({"gpu", "arm64"})
+    jobs = [
+        job("a", 10, labels=gpu),
+        job("b", 10, labels=gpu),
+        job("c", 10, labels=both),
+        job("d", 10),
+    ]
+    made = replace(work(jobs), rooms={gpu: 2, both: 1})
+    assert sorted(starts(simulate(made, 4)).items()) == [("a", 0), ("b", 0), ("c", 10), ("d", 0)]
+    assert set(starts(simulate(work(jobs), 4)).values()) == {0}

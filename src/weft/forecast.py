@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import statistics
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
@@ -42,6 +43,7 @@ class ForecastJob(Struct, frozen=True, kw_only=True):
     klass: Class = Class.STANDARD
     priority: Priority = Priority.NORMAL
     gang: str | None = None
+    labels: frozenset[str] = frozenset()  # that its worker must have
 
 
 class ForecastWork(Struct, frozen=True, kw_only=True):
@@ -49,6 +51,7 @@ class ForecastWork(Struct, frozen=True, kw_only=True):
 
     jobs: tuple[ForecastJob, ...]
     successors: graph.Successors
+    rooms: Mapping[frozenset[str], int] = {}  # slots with these labels; a set left out: as many
 
 
 class Stint(Struct, frozen=True, kw_only=True):
@@ -149,6 +152,7 @@ def _job(
         klass=task.klass,
         priority=task.priority,
         gang=None if idle else gang,
+        labels=frozenset(() if idle else task.needs_labels),
     )
 
 
@@ -253,7 +257,8 @@ class _Simulation:
         self._aside: dict[int, list[int]] = {}  # waiting jobs, by the job they wait for
         self._aged = (0, 0)  # the steps by which classes and priorities have risen
         self._wanted = _Wanted(work)
-        self._ready: dict[tuple[Class, Priority], list[tuple[float, int]]] = {}
+        self._ready: dict[tuple[Class, Priority, frozenset[str]], list[tuple[float, int]]] = {}
+        self._labelled: Counter[frozenset[str]] = Counter()  # slots in use, by a set of `rooms`
         self._running: list[tuple[float, int]] = []
         self._gangs = _gangs(work, slots)
         # A job does not queue behind a gang: the gang may queue behind that job, for another file.
@@ -313,14 +318,15 @@ class _Simulation:
 
     def _push(self, node: int) -> None:
         job = self._work.jobs[node]
-        heap = self._ready.setdefault((job.klass, job.priority), [])
+        heap = self._ready.setdefault((job.klass, job.priority, job.labels), [])
         heapq.heappush(heap, (-self._paths[node], node))
 
     def _admit(self) -> None:
-        """Start the jobs that can start, best first; each class and priority has its heap."""
+        """Start the jobs that can start, best first; each class, priority and set of labels has
+        its heap."""
         skipped: list[int] = []  # the first member of each gang that needs more slots than are free
         while self._free:
-            heaps = [heap for heap in self._ready.values() if heap]
+            heaps = [heap for key, heap in self._ready.items() if heap and self._has_room(key[2])]
             if not heaps:
                 break
             heap = min(heaps, key=lambda jobs: self._rank(jobs[0][1]))
@@ -340,6 +346,19 @@ class _Simulation:
                     self._start(member)
         for node in skipped:
             self._push(node)
+
+    def _has_room(self, labels: frozenset[str]) -> bool:
+        rooms = self._work.rooms
+        return not labels or all(
+            self._labelled[room] < rooms[room] for room in rooms if room <= labels
+        )
+
+    def _count_labels(self, node: int, change: int) -> None:
+        """Add a job to the slots in use with its labels (1), or subtract it (-1)."""
+        labels = self._work.jobs[node].labels
+        for room in self._work.rooms if labels else ():
+            if room <= labels:
+                self._labelled[room] += change
 
     def _rank(self, node: int) -> Rank:
         job = self._work.jobs[node]
@@ -367,6 +386,7 @@ class _Simulation:
         self._wanted.remove(node)
         for claim in self._work.jobs[node].claims:
             self._held.add(claim, node)
+        self._count_labels(node, 1)
         slot = heapq.heappop(self._free)
         self._slot[node] = slot
         end = self._now + self._durations[node]
@@ -378,6 +398,7 @@ class _Simulation:
         job = self._work.jobs[node]
         if node in self._slot:
             heapq.heappush(self._free, self._slot.pop(node))
+            self._count_labels(node, -1)
             if job.tail:  # its check begins; `_finish` is called again at its end
                 heapq.heappush(self._running, (self._now + job.tail, node))
                 return

@@ -317,3 +317,17 @@ def test_waits_are_questions_blocked_and_paused_tasks_and_interruptions() -> Non
     assert find_waits([], [], [], night, now=30_010.0) == [(10, 30_000)]
     limited = [happened(1, 10.0, "attempt_finished", state="parked")]
     assert find_waits(limited, [], [], night, now=30_010.0) == [], "a rate limit is no person"
+
+
+def test_a_task_whose_labels_no_present_worker_has_does_not_go_on() -> None:
+    asks = {"label:gpu": 1}
+    tasks = [task(1, State.READY), task(2, State.READY, demand=asks), task(3)]
+
+    def rest(slots: int) -> float:
+        rooms = {frozenset({"gpu"}): slots}
+        return predict_rest(
+            tasks, [(3, 2)], {}, known(10.0), slots=2, checks=NONE, rooms=rooms, now=0.0
+        ).seconds
+
+    assert rest(1) == 20
+    assert rest(0) == 10

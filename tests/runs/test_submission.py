@@ -11,12 +11,13 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from cli.shell import make_project
+from store_helpers import hire
 from weft import plan
 from weft.admission.capacity import list_labels
 from weft.cli.run_preview import prepare_plan
 from weft.plan.plan_prose import LONGEST
 from weft.project.project import get_project
-from weft.runs.plan_check import check
+from weft.runs.plan_check import PlanSource, check, setting_of
 from weft.runs.preparation import RunOptions, prepare
 from weft.runs.submission import preview_draft, submit_draft
 from weft.store.runs import get_settings
@@ -137,3 +138,17 @@ def test_a_task_asks_for_its_own_labels_and_those_of_its_agent(tmp_path: Path) -
     assert list_labels(first.demand) == {"gpu", "arm64"}
     assert first.request.needs_labels == ("gpu",)
     assert list_labels(second.demand) == {"arm64"}
+
+
+def test_a_forecast_names_the_labels_that_no_present_worker_has(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project")
+    project = get_project(root, os.environ)
+    plan_text = PLAN.replace("files: a.txt", "files: a.txt; needs_labels: gpu")
+    source = PlanSource(name="plan.md", data=plan_text.encode())
+    with project.open_store() as store:
+        guesses = check(source, setting_of(project, store)).guesses
+        assert "a worker with the label gpu" in guesses
+        hire(store, labels=("gpu",), slots=1)
+        checked = check(source, setting_of(project, store))
+    assert "a worker with the label gpu" not in checked.guesses
+    assert checked.work.rooms == {frozenset({"gpu"}): 1}

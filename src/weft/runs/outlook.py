@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft import forecast
+from weft.admission.capacity import list_labels
 from weft.forecast import ForecastJob, ForecastWork, Stint
 from weft.model import HUMAN, TERMINAL, Class, Priority, State, Task, TaskKind
 from weft.plan.plan_json import DEFAULT_SECONDS
@@ -18,6 +19,7 @@ _OVERDUE: Final = 0.1  # rest of an overdue attempt, as a part of its time so fa
 _STUCK: Final = frozenset(
     {State.BLOCKED, State.PAUSED, State.FAILED, State.CANCELLED, State.EVICTED}
 )
+_TO_START: Final = frozenset({State.WAITING, State.READY, State.OFFERED, State.PARKED})
 
 
 class Holdup(Struct, frozen=True, kw_only=True):
@@ -86,13 +88,17 @@ def predict_rest(
     *,
     slots: int,
     checks: CheckTimes,
+    rooms: Mapping[frozenset[str], int] | None = None,
     now: float,
 ) -> Outlook:
-    """Simulate the rest of a run; `started` has the start of each running attempt by task."""
+    """Simulate the rest of a run; `started` has the start of each running attempt by task.
+
+    `rooms` has the slots of present workers with the labels that tasks need.
+    """
     work = [task for task in tasks if task.request.kind is TaskKind.WORK]
     whole = {task.id: _whole(task, estimates) for task in work}
     left = {task.id: _left(task, started, estimates, now) for task in work}
-    ahead = _rest(tasks, edges, left, checks, now)
+    ahead = _rest(tasks, edges, left, checks, rooms or {}, now)
     going = [task for task in work if task.state not in TERMINAL]
     predicted = forecast.forecast(ahead, max(1, slots)) if ahead.jobs else None
     return Outlook(
@@ -136,10 +142,17 @@ def _rest(
     edges: Sequence[tuple[int, int]],
     left: Mapping[int, float],
     checks: CheckTimes,
+    rooms: Mapping[frozenset[str], int],
     now: float,
 ) -> ForecastWork:
-    """Return the work that goes on: no task that needs a decision, and no task behind it."""
-    stuck = {task.id for task in tasks if task.state in _STUCK}
+    """Return the work that goes on: no task that needs a decision or a worker with labels that no
+    present worker has, and no task behind it."""
+    stuck = {
+        task.id
+        for task in tasks
+        if task.state in _STUCK
+        or (task.state in _TO_START and rooms.get(list_labels(task.demand)) == 0)
+    }
     needed_by: dict[int, list[int]] = {}
     for after, before in edges:
         needed_by.setdefault(before, []).append(after)
@@ -149,6 +162,7 @@ def _rest(
     return ForecastWork(
         jobs=tuple(_job(task, left, _check(task, checks, now)) for task in going),
         successors=list_successors(going, edges),
+        rooms={labels: slots for labels, slots in rooms.items() if slots},
     )
 
 
@@ -174,4 +188,5 @@ def _job(task: Task, left: Mapping[int, float], check: float) -> ForecastJob:
         claims=task.files,
         klass=Class.INTERACTIVE if runs else task.klass,
         priority=Priority.CRITICAL if runs else task.priority,
+        labels=list_labels(task.demand),
     )

@@ -23,6 +23,7 @@ from weft.forecast import Forecast, ForecastWork, Saving
 from weft.formats import count, duration
 from weft.git import NotARepository
 from weft.git.repository_id import find_repository_id
+from weft.host_labels import describe_labels
 from weft.plan import plan_json
 from weft.plan.plan_records import (
     NO_FILES,
@@ -51,6 +52,7 @@ from weft.runs.file_prediction import (
     open_predictor,
     predict_plan,
 )
+from weft.runs.labelled_slots import count_labelled_slots
 from weft.store import Store
 from weft.store.gate import list_check_seconds
 
@@ -89,6 +91,7 @@ class PlanEstimates:
 
     seconds: Mapping[str, float]  # of the tasks that have records
     check: float
+    rooms: Mapping[frozenset[str], int]  # slots of workers with the labels that tasks need
     guesses: tuple[str, ...]  # the values that are guesses, for people
     warning: str  # reason for which the records could not be read
 
@@ -243,6 +246,7 @@ def check(
     work = forecast.work_of(
         compiled, estimates.seconds, check=estimates.check, person=PERSON_SECONDS
     )
+    work = replace(work, rooms={labels: n for labels, n in estimates.rooms.items() if n})
     return CheckedPlan(
         source=source,
         reading=reading,
@@ -321,6 +325,7 @@ def _estimate(
     """Estimate tasks from the store's records; a broken store costs the estimates alone."""
     known: dict[str, float] = {}
     check: float | None = None
+    rooms: dict[frozenset[str], int] = {}
     warning = around.warning
     if around.store is not None:
         estimates = read_estimates(around.store)
@@ -330,13 +335,19 @@ def _estimate(
                 if seconds is not None:
                     known[task.id] = seconds
             check = expect_check(list_check_seconds(around.store, around.repo))
+            needs = (frozenset(task.needs_labels) for task in tasks if not task.settled)
+            rooms = count_labelled_slots(around.store, needs, now=time.time())
         except WeftError as error:
-            known, check, warning = {}, None, str(error)
+            known, check, rooms, warning = {}, None, {}, str(error)
     checked = around.config.gate.run is not None or any(task.check for task in tasks)
     return PlanEstimates(
         seconds=known,
         check=(CHECK_SECONDS if check is None else check) if checked else 0.0,
-        guesses=tuple(_guesses(tasks, known, has_check=check is not None or not checked)),
+        rooms=rooms,
+        guesses=(
+            *_guesses(tasks, known, has_check=check is not None or not checked),
+            *(f"a worker with {describe_labels(labels)}" for labels, n in rooms.items() if not n),
+        ),
         warning=warning,
     )
 

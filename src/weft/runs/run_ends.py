@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from weft.admission.capacity import list_labels
 from weft.model import TERMINAL, State
 from weft.runs.duration_estimates import expect_check, read_estimates
+from weft.runs.labelled_slots import count_labelled_slots
 from weft.runs.outlook import CheckTimes, Outlook, predict_rest
 from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
@@ -44,6 +46,7 @@ def predict_run(store: Store, progress: RunProgress, *, slots: int, now: float) 
         read_estimates(store, progress.attempts),
         slots=slots,
         checks=time_checks(store, progress, list_checks(store, run)),
+        rooms=find_rooms(store, progress, now),
         now=now,
     )
 
@@ -61,6 +64,12 @@ def time_checks(store: Store, progress: RunProgress, checks: Sequence[OpenCheck]
         for task in entries.get(entry, ())
     }
     return CheckTimes(usual=usual if configured else 0.0, since=since)
+
+
+def find_rooms(store: Store, progress: RunProgress, now: float) -> dict[frozenset[str], int]:
+    """Map the sets of labels that unended tasks of a run need to the slots that have them."""
+    needs = (list_labels(task.demand) for task in progress.tasks if task.state not in TERMINAL)
+    return count_labelled_slots(store, needs, now=now)
 
 
 def find_slots(run: str, limits: Mapping[str, int]) -> int:

@@ -17,7 +17,7 @@ from weft.formats import count, duration
 from weft.model import HUMAN, TERMINAL, State, Task
 from weft.runs.duration_estimates import read_estimates
 from weft.runs.outlook import list_holdups, predict_rest
-from weft.runs.run_ends import find_slots, time_checks
+from weft.runs.run_ends import find_rooms, find_slots, time_checks
 from weft.runs.tracker import RunTracker
 from weft.store import Store
 from weft.store.limit_table import list_limits
@@ -80,6 +80,7 @@ class Scenery(Struct, kw_only=True):
             read_estimates(self.store, progress.attempts),
             slots=slots,
             checks=time_checks(self.store, track.progress, track.checks),
+            rooms=find_rooms(self.store, progress, now),
             now=now,
         )
         known.share, known.guess = ahead.share, ahead.guess
