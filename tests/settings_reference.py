@@ -205,7 +205,7 @@ def sections() -> dict[str, list[Setting]]:
             meaning = own[section].meaning
             tables[section] = [Setting(name="url", default="none", meaning=meaning, type=TEXT)]
         if section == "store":
-            tables[section].append(own["listen_url"])
+            tables[section] += [own["listen_url"], own["remote"]]
     return tables
 
 

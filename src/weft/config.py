@@ -165,6 +165,7 @@ class Stated(Struct, frozen=True, kw_only=True):
 class Config(Struct, frozen=True, kw_only=True):
     store: str | None = None  # URL of the store; without it an SQLite file in the git directory
     listen_url: str | None = None  # URL of the server itself, where `url` is a pooler's
+    remote: str | None = None  # name or URL of a git remote, for `weft worker --store --remote`
     server: str | None = None  # URL of a `weft serve` on that store, for the agents started here
     limits: Mapping[str, int] = field(default_factory=lambda: DEFAULT_LIMITS)
     stated: Mapping[str, Stated] = field(default_factory=dict)
@@ -203,7 +204,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 SECTIONS: Final[Mapping[str, type[Struct] | None]] = {
-    "store": None,  # `url` and `listen_url`
+    "store": None,  # `url`, `listen_url` and `remote`
     "server": None,  # only `url`
     "limits": None,  # names of limits
     "gate": GateSettings,
@@ -229,12 +230,13 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
     _reject_unknown(table, SECTIONS, FILE)
     store = _section(table, "store")
-    _reject_unknown(store, ("url", "listen_url"), f"[store] in {FILE}")
+    _reject_unknown(store, ("url", "listen_url", "remote"), f"[store] in {FILE}")
     stated = _limits_of_file(_section(table, "limits"))
     stated |= _limits_of_environment(environment, stated)
     return Config(
         store=environment.get("WEFT_STORE") or _text(store, "url"),
         listen_url=environment.get("WEFT_LISTEN_URL") or _text(store, "listen_url"),
+        remote=_text(store, "remote"),
         server=_server(_section(table, "server")),
         limits={**DEFAULT_LIMITS, **{name: limit.value for name, limit in stated.items()}},
         stated=stated,

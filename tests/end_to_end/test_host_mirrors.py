@@ -19,7 +19,7 @@ from weft import config
 from weft.project.mirror_use import MirrorUse
 from weft.project.project import Project
 from weft.project.site import Site
-from weft.project.worker_host import HostFiles, MirrorTransport, join
+from weft.project.worker_host import HostFiles, join, open_server_transport
 from weft.store.remote_store import RemoteStore
 from weft.store.server_client import Server
 from weft.worker.engine import open_host_site
@@ -52,7 +52,7 @@ def site_of(hosts: WorkerHosts) -> Iterator[Site]:
             store_url=hosts.url,
             server=server,
         )
-        transport = MirrorTransport(place, known, files)
+        transport = open_server_transport(place, known, files)
         names = (transport.mirror, known.repository, known.host)
         with open_host_site(store, *names, transport, settings, environment) as site:
             yield site

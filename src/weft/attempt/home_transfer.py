@@ -6,9 +6,12 @@ outcome is recorded, so the gate can read every candidate that the store names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from weft.attempt.start_record import Order
+from weft.errors import NoAnswer
 from weft.git import find_tip, is_ancestor
 from weft.git.http_backend import CandidateName
 from weft.git.refs import find_commits
@@ -19,15 +22,56 @@ from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
 from weft.workspace.names import trunk_ref
 
+_PUBLISHED: Final = 30.0  # seconds in which home publishes a commit
+_PAUSE: Final = 0.5
+
 
 def fetch_for(site: Site, task: Task) -> None:
-    """Fetch the commits that an attempt of a task may build on; at home they are all there."""
+    """Fetch the commits that an attempt of a task may build on.
+
+    At home they are there, or on the git remote that hosts reach. Where home publishes its commits
+    on a remote, wait for those that must be there.
+    """
     if site.transport is None:
+        if site.publisher is not None and _find_missing(site, _list_commits(site, task)):
+            site.publisher.fetch_candidates()
         return
-    commits = set(_list_commits(site, task))
-    missing = commits - find_commits(site.common, commits).keys()
+    give_up = time.monotonic() + _PUBLISHED
+    missing = _find_missing(site, _list_commits(site, task))
     if missing or task.run is None or not _has_trunk(site, task.run):
         site.transport.fetch(task.run, missing)
+    while task.run is not None and not _is_ready(site, task.run):
+        if time.monotonic() > give_up:
+            raise NoAnswer(
+                f"Trunk of run {task.run} is not here: home has not published it for "
+                f"{_PUBLISHED:.0f} s."
+            )
+        time.sleep(_PAUSE)
+        site.transport.fetch(task.run, _find_missing(site, _list_commits(site, task)))
+
+
+def fetch_work(site: Site, commits: Iterable[str]) -> None:
+    """Fetch the candidates that hosts pushed to the git remote of home, before the gate reads them.
+
+    Raise `NoAnswer` if the store names a candidate that the remote does not have.
+    """
+    if site.publisher is None or not (missing := _find_missing(site, commits)):
+        return
+    site.publisher.fetch_candidates()
+    if lacking := sorted(_find_missing(site, missing)):
+        remote = site.publisher.remote.shown
+        raise NoAnswer(f"The candidate {lacking[0]} is not on {remote}; its host pushed it there.")
+
+
+def _find_missing(site: Site, commits: Iterable[str]) -> set[str]:
+    wanted = set(commits)
+    return wanted - find_commits(site.common, wanted).keys()
+
+
+def _is_ready(site: Site, run: str) -> bool:
+    """Tell whether the base of a run and all that has landed is in the mirror."""
+    base = get_run(site.store, run).base
+    return not _find_missing(site, [base] if base else []) and _has_trunk(site, run)
 
 
 def push_candidate(site: Site, order: Order, fence: int, commit: str | None) -> None:

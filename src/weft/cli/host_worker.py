@@ -1,21 +1,33 @@
-"""`weft worker --server`: a worker on a host that has no copy of the repository."""
+"""`weft worker` on a host that has no copy of the repository."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import config
 from weft.cli.worker import WorkerLog
-from weft.cli.worker_loops import serve_elsewhere
+from weft.cli.worker_loops import Beside, serve_elsewhere
+from weft.config import Config
 from weft.errors import InputError, Unauthenticated
+from weft.project.home_settings import read_home_settings
 from weft.project.project import Project
 from weft.project.server_address import SERVER, check_url
 from weft.project.site import Site
-from weft.project.worker_host import HostFiles, MirrorTransport, join
+from weft.project.store_host import get_host_project, open_store_transport, settle_on_host
+from weft.project.worker_host import (
+    HostCredentials,
+    HostFiles,
+    MirrorTransport,
+    join,
+    open_server_transport,
+)
+from weft.store import Store
 from weft.store.event_log import last_event
 from weft.store.remote_store import RemoteStore
 from weft.store.server_client import Server
@@ -24,26 +36,25 @@ from weft.worker.heartbeat import WorkerTraits
 from weft.worker.host_token import renew_loop
 
 
-def work_for_server(
-    directory: Path,
-    token_file: Path | None,
-    *,
-    slots: int | None,
-    traits: WorkerTraits,
-    idle: float | None,
-    checks: bool | None,
-    as_json: bool,
-) -> int:
+class HostOptions(Struct, frozen=True, kw_only=True):
+    slots: int | None
+    traits: WorkerTraits
+    idle: float | None
+    checks: bool | None  # None: as the token says
+    as_json: bool
+
+
+def work_for_server(directory: Path, token_file: Path | None, options: HostOptions) -> int:
     """Join a server, or come back to it, and run its tasks until interrupted or idle.
 
-    It runs checks, too, if its token allows that and `checks` is not False.
+    It runs checks, too, if its token allows that and the options do not refuse them.
     """
     environment = os.environ
     url = environment[SERVER].rstrip("/")
     check_url(url, environment)
     files = HostFiles(url, environment)
-    known = join(url, token_file, files, checks=bool(checks))
-    if checks and not known.checks:
+    known = join(url, token_file, files, checks=bool(options.checks))
+    if options.checks and not known.checks:
         raise InputError(
             f"This host joined {url} without the right to run checks: `weft token create NAME "
             "--join --checks` there makes a token; put it into a file and name that with "
@@ -56,34 +67,20 @@ def work_for_server(
         project = Project(
             root=directory, config=settings, environment=environment, store_url=url, server=server
         )
-        transport = MirrorTransport(project, known, files)
-        site = open_host_site(
-            store,
-            transport.mirror,
-            known.repository,
-            known.host,
-            transport,
-            settings,
-            environment,
-            mcp=f"{url}/mcp",
-            checks=known.checks and checks is not False,
-        )
-        journal = WorkerLog(store, after=last_event(store), idle=idle, as_json=as_json)
+        transport = open_server_transport(project, known, files)
 
         def use_token(token: str) -> None:
             remote.use_token(token)
-            transport.use_token(token)
+            renewed = replace(project, server=Server(url=url, token=token))
+            transport.read_settings = partial(read_home_settings, renewed)
 
         async def renew_token(site: Site, worker: str) -> None:
             await renew_loop(url, known.host, files, settings.tuning.heartbeat, use_token)
 
-        slots = slots or settings.worker_slots
+        takes = known.checks and options.checks is not False
+        options = replace(options, checks=takes)
         try:
-            with suppress(Interrupted):
-                serve_elsewhere(
-                    site, store, journal.begin, slots=slots, traits=traits, beside=renew_token
-                )
-            journal.read()
+            _work(store, transport, known, settings, options, mcp=f"{url}/mcp", beside=renew_token)
         except Unauthenticated as error:
             raise Unauthenticated(
                 f"{url} takes the token of this host ({known.host}) no longer: it was revoked, or "
@@ -91,3 +88,45 @@ def work_for_server(
                 "makes a token with which the host can join again (--token-file)."
             ) from error
     return 0
+
+
+def work_beside_store(directory: Path, remote: str, options: HostOptions) -> int:
+    """Run tasks of the store itself, with a mirror of a git remote, until interrupted or idle."""
+    project = get_host_project(directory, os.environ)
+    files = HostFiles(f"{project.store_url} {remote}", os.environ)
+    with project.open_store() as store:
+        known = settle_on_host(store, remote, files)
+        transport = open_store_transport(known, remote, files, os.environ)
+        _work(store, transport, known, project.config, options)
+    return 0
+
+
+def _work(
+    store: Store,
+    transport: MirrorTransport,
+    known: HostCredentials,
+    settings: Config,
+    options: HostOptions,
+    *,
+    mcp: str | None = None,
+    beside: Beside | None = None,
+) -> None:
+    """Be a worker of this host; `mcp` is the address of weft's tools for its agents."""
+    site = open_host_site(
+        store,
+        transport.mirror,
+        known.repository,
+        known.host,
+        transport,
+        settings,
+        os.environ,
+        mcp=mcp,
+        checks=bool(options.checks),
+    )
+    journal = WorkerLog(store, after=last_event(store), idle=options.idle, as_json=options.as_json)
+    slots = options.slots or settings.worker_slots
+    with suppress(Interrupted):
+        serve_elsewhere(
+            site, store, journal.begin, slots=slots, traits=options.traits, beside=beside
+        )
+    journal.read()

@@ -30,6 +30,7 @@ from weft.words import full_label
 from weft.worker.engine import Interrupted, guard
 from weft.worker.heartbeat import WorkerTraits
 
+STORE: Final = "WEFT_STORE"
 _STARTS: Final = ("task_admitted", "attempt_adopted")
 
 
@@ -44,6 +45,18 @@ _STARTS: Final = ("task_admitted", "attempt_adopted")
     "--server",
     metavar="URL",
     help="Work for this server, from any directory. Default: WEFT_SERVER.",
+)
+@click.option(
+    "--store",
+    "store_url",
+    metavar="URL",
+    help="Work on this store. Default: WEFT_STORE, or `url` under [store] in weft.toml.",
+)
+@click.option(
+    "--remote",
+    metavar="URL",
+    help="With --store postgresql://…, from any directory: the git remote that home names as "
+    "`remote` under [store].",
 )
 @click.option(
     "--token-file",
@@ -83,6 +96,8 @@ def command(
     directory: Path,
     slots: int | None,
     server: str | None,
+    store_url: str | None,
+    remote: str | None,
     token_file: Path | None,
     exit_when_idle: float | None,
     labels: tuple[str, ...],
@@ -98,39 +113,58 @@ def command(
     and the agents' programs. The host joins with a token that is good for that alone, and keeps
     the token it gets. Agent files come from the server, variables from this host.
 
+    With --store and --remote it does the same without a server, on a host that you trust with the
+    database: git goes through a remote that home and this host reach. Such a host runs checks only
+    with --checks yes.
+
     A host that takes checks runs those for which home has no free place. With --checks no, a
     worker at home leaves checks to such hosts while there are any.
 
     After a crash this is what goes on: agents that still run are adopted, what they did
     meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s
     (SHUTDOWN_TIMEOUT, in milliseconds); what has not ended then is handed back. Twice is at once.
-    `weft worker --leave`, with the same --server, hands back at once: agents are stopped, their
-    work is kept, and their tasks start again elsewhere without a lost attempt.
+    `weft worker --leave`, with the same server or store, hands back at once: agents are stopped,
+    their work is kept, and their tasks start again elsewhere without a lost attempt.
 
     With --json each attempt that starts or ends is one JSON object on a line, and so is each
     warning.
     """
     if server is not None:
         os.environ[SERVER] = server
+    if store_url is not None:
+        if server is not None:
+            raise InputError("Give --server or --store: a server has its own store.")
+        os.environ[STORE] = store_url
+        os.environ.pop(SERVER, None)
     if leave:
         if slots or token_file or exit_when_idle or labels or checks:
-            raise InputError("--leave ends workers: of the other options give --server alone.")
+            raise InputError(
+                "--leave ends workers: of the other options give --server, or --store and --remote."
+            )
         from weft.cli.worker_departure import leave_host  # late: few commands need it
 
-        return leave_host(directory, as_json=as_json)
+        return leave_host(directory, remote, as_json=as_json)
     traits = WorkerTraits(labels=labels, alone=True)
-    if os.environ.get(SERVER):
-        from weft.cli.host_worker import work_for_server  # late: HTTP takes time to import
+    if remote is not None or os.environ.get(SERVER):
+        from weft.cli.host_worker import HostOptions  # late: HTTP takes time to import
 
-        return work_for_server(
-            directory,
-            token_file,
+        options = HostOptions(
             slots=slots,
             traits=traits,
             idle=exit_when_idle,
             checks=None if checks is None else checks == "yes",
             as_json=as_json,
         )
+    if os.environ.get(SERVER):
+        from weft.cli.host_worker import work_for_server
+
+        if remote is not None:
+            raise InputError("--remote goes with --store: git reaches a server by itself.")
+        return work_for_server(directory, token_file, options)
+    if remote is not None:
+        from weft.cli.host_worker import work_beside_store
+
+        return work_beside_store(directory, remote, options)
     if token_file is not None:
         raise InputError("--token-file is for --server: a worker beside its store needs no token.")
     project = get_local_project(directory, os.environ)

@@ -17,6 +17,7 @@ from weft.process.process_identity import get_place
 from weft.project.own_repository import get_repository
 from weft.project.project import get_local_project
 from weft.project.server_address import SERVER, check_url
+from weft.project.store_host import get_host_project
 from weft.project.worker_host import HostFiles
 from weft.runs.attention import explain_silence
 from weft.runs.serving_workers import is_gone
@@ -48,10 +49,10 @@ class Departure:
         return not self._staying
 
 
-def leave_host(directory: Path, *, as_json: bool) -> int:
+def leave_host(directory: Path, remote: str | None, *, as_json: bool) -> int:
     """Tell the workers of this host to leave and wait for their ends; return 1 if a worker is
     silent."""
-    with _open_store(directory) as opened:
+    with _open_store(directory, remote) as opened:
         if opened is None:
             workers: list[str] = []
             silent: list[Worker] = []
@@ -71,8 +72,17 @@ def leave_host(directory: Path, *, as_json: bool) -> int:
 
 
 @contextmanager
-def _open_store(directory: Path) -> Iterator[tuple[Store, str, str] | None]:
+def _open_store(directory: Path, remote: str | None) -> Iterator[tuple[Store, str, str] | None]:
     """Yield the store, this host's name in it and the repository; None if it never joined."""
+    if remote is not None:
+        project = get_host_project(directory, os.environ)
+        known = HostFiles(f"{project.store_url} {remote}", os.environ).find()
+        if known is None:
+            yield None
+            return
+        with project.open_store() as store:
+            yield store, known.host, known.repository
+        return
     url = os.environ.get(SERVER, "").rstrip("/")
     if not url:
         project = get_local_project(directory, os.environ)
@@ -84,8 +94,8 @@ def _open_store(directory: Path) -> Iterator[tuple[Store, str, str] | None]:
     if known is None:
         yield None
         return
-    with RemoteStore(Server(url=url, token=known.secret)) as remote:
-        yield remote, known.host, known.repository
+    with RemoteStore(Server(url=url, token=known.secret)) as server:
+        yield server, known.host, known.repository
 
 
 def _lines(workers: Sequence[str], silent: Sequence[Worker]) -> Iterator[str]:

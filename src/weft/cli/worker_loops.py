@@ -84,15 +84,19 @@ def serve_elsewhere(
     *,
     slots: int,
     traits: WorkerTraits,
-    beside: Beside,
+    beside: Beside | None = None,
 ) -> None:
-    """Be a worker on a host without the repository: agents run here, the gate stays at home."""
+    """Be a worker on a host without the repository: agents run here, the gate stays at home.
+
+    `beside` runs as long as the worker.
+    """
     show_warnings()
 
     async def run_beside(site: Site, worker: str) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(check_for_gates, site, worker)
-            group.start_soon(beside, site, worker)
+            if beside is not None:
+                group.start_soon(beside, site, worker)
 
     _run(_serve, site, store, watch, slots, traits, None, run_beside)
 

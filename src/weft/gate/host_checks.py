@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from weft import git
-from weft.errors import Refused, StoreError, WeftError
+from weft.errors import NoAnswer, Refused, StoreError, WeftError
 from weft.gate.check_pool import UnreleasedLeases
 from weft.gate.check_run import CheckLost, CheckResult, CheckRun, is_set_up_failure
 from weft.git.refs import find_commits
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _NEXT: Final = "next check"  # the use of the mirror by a check that is not taken yet
 _NET: Final = 5.0  # seconds between two looks for orders without a ring
+_PUBLISHED: Final = 30.0  # seconds in which home publishes a commit
 
 
 class TakenCheck:
@@ -120,7 +121,10 @@ class HostChecks:
 
     def _fetch(self, order: CheckOrder) -> str:
         """Fetch the commit to check; return its tree, read from the mirror."""
-        if order.head not in find_commits(self._site.common, [order.head]):
+        give_up = time.monotonic() + _PUBLISHED
+        while order.head not in find_commits(self._site.common, [order.head]):
+            if time.monotonic() > give_up:
+                raise NoAnswer(f"home has not published {order.head} for {_PUBLISHED:.0f} s")
             self._mirror.fetch(order.run, [order.head])
         return git.get_commit(self._site.root, order.head).tree
 

@@ -35,16 +35,21 @@ def find_remote_of(repository: Path, branch: str) -> str | None:
     return next(iter(remotes)) if len(remotes) == 1 else None
 
 
+def user_variables() -> dict[str, str]:
+    """Return the variables with which git reaches a remote as the user does."""
+    own = {name: os.environ[name] for name in _OWN if name in os.environ}
+    return {**own, "GIT_ALLOW_PROTOCOL": _PROTOCOLS}
+
+
 def push(repository: Path, remote: str, commit: str, branch: str) -> None:
     """Push a commit to a branch of a remote, forward only, with the user's own credentials.
 
     Hooks of the repository do not run: an agent may have written them.
     """
-    own = {name: os.environ[name] for name in _OWN if name in os.environ}
     done = run(
         repository,
         *("push", "--quiet", remote, f"{commit}:refs/heads/{branch}"),
-        variables={**own, "GIT_ALLOW_PROTOCOL": _PROTOCOLS},
+        variables=user_variables(),
         seconds=LONG,
         repeat=False,
     )

@@ -14,6 +14,7 @@ from weft.agents.agent import RECORDED, Agent, SandboxSettings
 from weft.config import Config, RunSettings
 from weft.errors import InputError
 from weft.git.http_backend import CandidateName
+from weft.git.shared_remote import RemotePublisher
 from weft.process import Breaker
 from weft.process.environment import build_environment
 from weft.process.launcher import Launcher
@@ -70,6 +71,7 @@ class Site(Struct, frozen=True, kw_only=True):
     settings: RunSettings | None = None  # settings of its run; None: settings of the checkout
     transport: Transport | None = None  # on a host without the repository; None: this is its home
     host: str = ""  # the name under which such a host has joined
+    publisher: RemotePublisher | None = None  # at home, if hosts reach a git remote alone
     checks: bool = True  # it runs checks; home without them leaves checks to hosts that take them
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)

@@ -14,8 +14,9 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -26,6 +27,7 @@ from weft.config import RunSettings
 from weft.errors import InputError, NoAnswer, Unauthenticated
 from weft.git.http_backend import CandidateName
 from weft.git.mirror import (
+    GitRemote,
     HomeRemote,
     fetch,
     list_home_refs,
@@ -213,23 +215,22 @@ def _open_mirror(mirror: Path) -> MirrorUse:
 
 
 class MirrorTransport:
-    """The way between the mirror of this host and the server's repository."""
+    """The way between the mirror of this host and the repository of home."""
 
-    def __init__(self, project: Project, known: HostCredentials, files: HostFiles) -> None:
-        self._project = project
-        self._home = HomeRemote(
-            url=f"{project.store_url}/git/{known.repository}",
-            token_file=files.token,
-            helper=files.helper,
-        )
+    def __init__(
+        self, mirror: Path, home: GitRemote, read_settings: Callable[[], RunSettings]
+    ) -> None:
+        self.mirror = mirror
+        self.read_settings = read_settings
+        self._home = home
         self._turn = threading.Lock()  # git locks references: fetches take turns
-        self.mirror = files.mirrors / f"{known.repository}.git"
         self.use = _open_mirror(self.mirror)
 
     def fetch(self, run: str | None, commits: Collection[str]) -> None:
-        trunk = [] if run is None else [f"+{trunk_ref(run)}*:{trunk_ref(run)}*"]
+        trunk = "" if run is None else trunk_ref(run)
+        specs = [f"+{self._home.place(trunk)}*:{trunk}*"] if trunk else []
         with self._turn:
-            fetch(self.mirror, self._home, trunk)
+            fetch(self.mirror, self._home, specs)
             for commit in sorted(commits):
                 try_to_fetch(self.mirror, self._home, commit)
 
@@ -239,10 +240,12 @@ class MirrorTransport:
     def list_kept(self) -> frozenset[str]:
         return frozenset(list_home_refs(self.mirror, self._home, "refs/weft/").values())
 
-    def use_token(self, token: str) -> None:
-        """Read the settings of home with this token; git reads its file at each request."""
-        server = Server(url=self._project.store_url, token=token)
-        self._project = msgspec.structs.replace(self._project, server=server)
 
-    def read_settings(self) -> RunSettings:
-        return read_home_settings(self._project)
+def open_server_transport(
+    project: Project, known: HostCredentials, files: HostFiles
+) -> MirrorTransport:
+    """Open the mirror of the repository of a server."""
+    mirror = files.mirrors / f"{known.repository}.git"
+    url = f"{project.store_url}/git/{known.repository}"
+    home = HomeRemote(url=url, token_file=files.token, helper=files.helper)
+    return MirrorTransport(mirror, home, partial(read_home_settings, project))
