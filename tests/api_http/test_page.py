@@ -169,3 +169,12 @@ def test_weft_page_prints_a_link_that_works_once(server: Server) -> None:
 def test_weft_page_without_a_server_says_how_to_start_one(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     assert_one_sentence(weft(project, "page"), 2, "weft serve --open")
+
+
+def test_a_page_without_a_valid_token_tells_of_weft_page(server: Server) -> None:
+    """A person in a browser needs a link, not a token."""
+    for headers in ({}, {"Authorization": "Bearer nonsense"}):
+        page = httpx.get(f"{server.url}/page/views/now", headers=headers)
+        assert page.status_code == 401
+        assert "`weft page`" in page.json()["detail"]
+        assert "`weft token create`" in httpx.get(f"{server.url}/v1/tasks", headers=headers).text

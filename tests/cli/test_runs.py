@@ -127,3 +127,9 @@ def test_an_attempt_is_done_by_the_agent_file_and_set_up_of_its_run(project: Pro
         wait_until(lambda: project.states() == {"1.1": "done"})
     assert "set-up-of-the-run" in project.content("one.txt")
     assert "another" not in project.content("one.txt")
+
+
+def test_the_checks_of_tasks_are_told(project: Project) -> None:
+    project.write(ONE.replace("files: one.txt", "files: one.txt; check: test -e one.txt"))
+    submit(project)
+    assert project.weft("runs").stdout.splitlines()[1].endswith("checks of 1 task")

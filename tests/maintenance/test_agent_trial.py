@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from agents.streams import agent
+from weft.agents.agent import RECORDED
 from weft.maintenance.agent_trial import explain
 from weft.model import ErrorClass
 
@@ -29,3 +31,10 @@ def test_every_class_of_failure_is_explained(problem: ErrorClass) -> None:
 )
 def test_the_cure_is_named(problem: ErrorClass, words: str) -> None:
     assert words in explain(agent("claude"), "claude", problem, "claude gave up. It said: no")
+
+
+def test_the_cause_of_a_recorded_agent_is_told() -> None:
+    """It has no program, model or arguments to look at."""
+    reason = "No recording fits attempt 1 of task trial: there are no recordings."
+    played = replace(agent("claude"), runs=RECORDED)
+    assert explain(played, "played", ErrorClass.CONFIG, reason) == reason

@@ -104,7 +104,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     messages: tuple[PromptMessage, ...] = ()
     sent: tuple[SentTask, ...] = ()
     hop: HandedOver | None = None
-    woken: str = ""  # why a task that slept goes on
+    woken: str = ""  # why a task that slept or asked goes on
     left_off: InterruptedWork | None = None
     steps: tuple[NextAgent, ...] = ()  # agents it may hand over to
     tools: bool = False  # whether it can call weft's own

@@ -18,6 +18,7 @@ from weft.agents.prompt import (
 )
 from weft.formats import first_sentence
 from weft.model import (
+    ASKED,
     BELOW_TEAM,
     PROPOSAL,
     SLEPT,
@@ -141,7 +142,7 @@ def _left_off(task: Task, last: Attempt, history: Sequence[Event]) -> Interrupte
 
 
 def woken(history: Sequence[Event]) -> str:
-    """Return why a task that slept goes on; empty if its last attempt did not sleep."""
+    """Return why a task that slept or asked goes on; empty if its last attempt did neither."""
     for event in reversed(history):
         if event.kind == "task_woken":
             subject = event.data["subject"]
@@ -149,9 +150,15 @@ def woken(history: Sequence[Event]) -> str:
                 return "You slept, and trunk has moved: the workspace is on its new tip."
             return f"You slept, and task {subject} has ended."
         if event.kind == "attempt_finished":
-            slept = event.data["outcome"] == SLEPT
-            return "You slept, and the time you gave is over." if slept else ""
+            return _describe_wait(event.data["outcome"], str(event.data["reason"]))
     return ""
+
+
+def _describe_wait(outcome: str, reason: str) -> str:
+    if outcome == ASKED:  # a program without sessions does not know its question any more
+        question = "\n".join(f"> {line}" for line in reason.splitlines())
+        return f"You asked a person, whose answer is below:\n\n{question}"
+    return "You slept, and the time you gave is over." if outcome == SLEPT else ""
 
 
 def findings(history: Sequence[Event]) -> str:

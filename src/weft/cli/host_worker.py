@@ -26,6 +26,7 @@ from weft.project.worker_host import (
     MirrorTransport,
     join,
     open_server_transport,
+    refused_token,
 )
 from weft.store import Store
 from weft.store.event_log import last_event
@@ -63,7 +64,10 @@ def work_for_server(directory: Path, token_file: Path | None, options: HostOptio
     server = Server(url=url, token=known.secret)
     remote = RemoteStore(server)
     with remote as store:
-        settings = replace(config.parse("", environment), tuning=store.tuning)
+        try:
+            settings = replace(config.parse("", environment), tuning=store.tuning)
+        except Unauthenticated as error:
+            raise refused_token(url) from error
         project = Project(
             root=directory, config=settings, environment=environment, store_url=url, server=server
         )

@@ -10,6 +10,7 @@ import click
 from weft.cli.output import json_option, print_json, print_table, say
 from weft.cli.project_argument import pass_project
 from weft.config import command_line
+from weft.formats import count
 from weft.project.project import Project, get_project
 from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings, update_settings
 from weft.words import progress_text
@@ -76,5 +77,11 @@ def _row(listed: ListedRun) -> tuple[str, ...]:
         progress_text(listed.tasks),
         ", ".join(listed.landed) or "-",
         ", ".join(sorted(listed.settings.agents)),
-        command_line(listed.run.check) if listed.run.check else "nothing",
+        _checks(listed),
     )
+
+
+def _checks(listed: ListedRun) -> str:
+    own = f"checks of {count(listed.own_checks, 'task')}" if listed.own_checks else ""
+    run = command_line(listed.run.check) if listed.run.check else ""
+    return ", ".join(part for part in (run, own) if part) or "nothing"

@@ -56,7 +56,8 @@ def _fate(entrant: EntrantView) -> str:
 
 
 def list_diffs(entrants: Sequence[ComparedEntrant], width: int) -> Iterator[str]:
-    """Return the diffs in columns, or below each other if the columns would be too narrow."""
+    """Return the diffs in columns, or below each other if the columns would be too narrow; then
+    name the entrants without a change."""
     shown = [entrant for entrant in entrants if entrant.patch]
     room = max(1, width // (_NARROWEST + 2))
     for start in range(0, len(shown), room):
@@ -64,6 +65,11 @@ def list_diffs(entrants: Sequence[ComparedEntrant], width: int) -> Iterator[str]
         column = max(_NARROWEST, (width - 2 * (len(row) - 1)) // len(row))
         yield ""
         yield from _columns([_diff_lines(entrant) for entrant in row], column)
+    unchanged = [compared.entrant for compared in entrants if not compared.patch]
+    if unchanged:
+        yield ""
+    for entrant in unchanged:
+        yield f"ENTRANT {entrant.number} ({entrant.agent}), no changes"
 
 
 def _diff_lines(compared: ComparedEntrant) -> list[str]:

@@ -20,7 +20,7 @@ from weft import git
 from weft.admission.capacity import attempt_demand
 from weft.agents import prompt
 from weft.agents.adapters import get_adapter
-from weft.agents.agent import SCRIPTED, Agent
+from weft.agents.agent import RECORDED, SCRIPTED, Agent
 from weft.agents.prompt import Briefing
 from weft.config import Config
 from weft.errors import InputError
@@ -74,6 +74,10 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
         (root / agent.file).write_text(
             "\n".join([*settings[: agent.template_line - 1], "{{ task.text }}", ""])
         )
+        if agent.runs == RECORDED and (recordings := project.root / agent.recordings).is_dir():
+            (root / agent.recordings).parent.mkdir(parents=True, exist_ok=True)
+            if not (root / agent.recordings).exists():
+                (root / agent.recordings).symlink_to(recordings)
         yield Trial(
             project=Project(
                 root=root,
@@ -210,7 +214,7 @@ _EXPLAINED: Final[Mapping[str, str]] = {
 def explain(agent: Agent, program: str, problem: str, reason: str) -> str:
     """Explain a failure and name its cure."""
     known = _EXPLAINED.get(problem)
-    if known is None:
+    if known is None or agent.runs == RECORDED:  # it has no program that could be set up
         return reason or f"{program} failed."
     keys = [name for name in get_adapter(agent).FACTS.passes if name.endswith(("_KEY", "_TOKEN"))]
     hint = f", or set {' or '.join(keys)}, which weft passes on" if keys else ""

@@ -172,6 +172,8 @@ def _post(server: Server, path: str, body: bytes | None, status: int) -> bytes:
         reply = client.send("POST", path, body, seconds=_SECONDS, headers=key)
     finally:
         client.close()
+    if reply.status == 401:
+        raise refused_token(server.url)
     if reply.status != status:
         result_of(server.url, "hosts", reply, HostCredentials)  # raises its error
     return reply.data
@@ -192,6 +194,13 @@ def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -
     known = msgspec.structs.replace(given, since=time.time(), confirmed=False)
     files.keep(known)
     return known
+
+
+def refused_token(url: str) -> Unauthenticated:
+    return Unauthenticated(
+        f"{url} does not take this token of a host: `weft token create NAME --join` there makes a "
+        "token to join; put it into a file and name that with --token-file."
+    )
 
 
 def _read_token(path: Path) -> str:

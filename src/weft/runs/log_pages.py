@@ -51,9 +51,10 @@ class LogPages:
         """Return `most` lines from line `first` on, or the last lines."""
         with self._lock:
             try:
-                total = self._total + len(self._count(log, attempt))
+                unended = self._count(log, attempt)
             except OutputAway:
                 return _read_reported(log, attempt, first, most)
+            total = self._total + len(unended)
             start = _find_start(total, first, most)
             lines = self._lines(log, attempt, start - 1)
             return LogPage(first=start, lines=tuple(islice(lines, most)), total=total)

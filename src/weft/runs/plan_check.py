@@ -53,13 +53,11 @@ from weft.runs.file_prediction import (
     predict_plan,
 )
 from weft.runs.labelled_slots import count_labelled_slots
+from weft.runs.plan_agents import USUAL_STAGE, find_unknown_agents
 from weft.store import Store
 from weft.store.gate import list_check_seconds
 
 log = logging.getLogger(__name__)
-
-USUAL_STAGE: Final = "implement"
-"""The stage of a task without stages."""
 
 _SIMULATED: Final = 30_000
 """Jobs that may be simulated in search of savings; they take about two seconds."""
@@ -241,6 +239,9 @@ def check(
     slots = slots or around.slots
     reading, prediction = _predict(read_source(source), around, slots)
     reading = _warn_of_unchecked_teams(reading, around.config)
+    if around.root is not None:
+        unknown = find_unknown_agents(reading, around.root)
+        reading = replace(reading, problems=(*reading.problems, *unknown))
     compiled = plan.compile(reading.plan, capacity=slots)
     estimates = _estimate(compiled.plan.tasks, around, agent, stages)
     work = forecast.work_of(

@@ -29,6 +29,7 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     settings: RunSettings
     landed: tuple[str, ...]  # the branches that `weft land` moved to its work
     differences: tuple[str, ...]  # between the settings of an unfinished run and the checkout
+    own_checks: int = 0  # tasks with a check of their own
 
 
 @hosted("read")
@@ -48,6 +49,7 @@ def _listed(project: Project, store: Store, run: Run) -> ListedRun:
         settings=settings,
         landed=tuple(list_landed_branches(store, run.id)),
         differences=() if ended else _differences(settings, project),
+        own_checks=sum(bool(task.request.check) for task in work),
     )
 
 

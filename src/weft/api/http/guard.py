@@ -40,7 +40,9 @@ TOKEN: Final = "token"  # noqa: S105  # a name
 GIT: Final = "/git/"
 """The path of repositories, for the git of worker hosts."""
 
-_CLOSED: Final = ("/v1/", "/metrics", "/mcp", "/page/")
+_PAGE: Final = "/page/"
+_NO_PAGE: Final = "The link of this page is used up or not valid; `weft page` prints a new link."
+_CLOSED: Final = ("/v1/", "/metrics", "/mcp", _PAGE)
 _SHELL: Final = "/"  # without data: a link in a message of another site may lead to it
 _SITES: Final = (b"origin", b"sec-fetch-site")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -93,7 +95,11 @@ class Guard:
         is_git = scope["path"].startswith(GIT)
         if not is_git and not scope["path"].startswith(_CLOSED):
             return receive  # no route there reads a body
-        token = await self._identify(headers, _git_token if is_git else _bearer)
+        try:
+            token = await self._identify(headers, _git_token if is_git else _bearer)
+        except Unauthenticated as error:
+            of_page = scope["path"].startswith(_PAGE)
+            raise Rejected(401, _NO_PAGE if of_page else str(error)) from error
         state = scope.setdefault("state", {})
         state[TOKEN] = token
         if CONNECTION in state:
@@ -111,8 +117,6 @@ class Guard:
     async def _identify(self, headers: Headers, shown: Callable[[Headers], str]) -> str:
         try:
             return await self._tokens.identify(shown(headers))
-        except Unauthenticated as error:
-            raise Rejected(401, str(error)) from error
         except StoreError as error:
             raise Rejected(*problem_details.describe(error)[:2]) from error
 

@@ -43,6 +43,7 @@ Keys of a task:
   priority        critical, high, normal, low, background
   class           interactive, standard, batch
   budget, uses    $3, 30m; port=1, ram_gb=2
+  needs-labels    labels that its worker must have: gpu, arm64
   parallel-group  tasks that start together or not at all
   team, judge     hedge, best-of 3; the agent that compares
   risky           yes: a hedge starts all its entrants
