@@ -9,6 +9,7 @@ within 20 seconds; each request takes at most 10 minutes; 8 run at once, 4 of a 
 from __future__ import annotations
 
 import contextlib
+import logging
 import zlib
 from collections.abc import AsyncIterator
 from typing import Final
@@ -34,6 +35,8 @@ from weft.store import Store
 from weft.store.leases import get_lease
 from weft.store.tokens import get_token
 from weft.swarm.identity import ADMIN, Identity, from_token, has
+
+log = logging.getLogger(__name__)
 
 _FETCH: Final = "git-upload-pack"
 _PUSH: Final = "git-receive-pack"
@@ -84,6 +87,7 @@ class GitEndpoint:
                 start = await _read_start(body, min(_START_SECONDS, self._seconds))
             if request.file == _PUSH and start != _PROBE:
                 await run_sync(self._require_candidate, who, start)
+                body = self._end_in_time(body, who, start)
         except Rejected as error:
             return await _refuse(send, error.status_code, error.detail)
         except WeftError as error:
@@ -129,6 +133,27 @@ class GitEndpoint:
             name.attempt,
         ):
             raise StaleFence(f"Attempt {name.attempt} of task {name.task} has ended.")
+
+    async def _end_in_time(
+        self, body: AsyncIterator[bytes], who: Identity, start: bytes
+    ) -> AsyncIterator[bytes]:
+        """Yield the last piece of a push only if its fence is still open: it may have taken long.
+
+        Without it git refuses the pack. A push that fits in its start was checked just now.
+        """
+        last = b""
+        async for piece in body:
+            if last:
+                yield last
+            last = piece
+        if not last:
+            return
+        try:
+            await run_sync(self._require_candidate, who, start)
+        except WeftError as error:
+            log.info("a push of %s was refused at its end: %s", who.worker, error)
+            return
+        yield last
 
     async def _serve(
         self,
