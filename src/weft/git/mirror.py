@@ -34,6 +34,7 @@ Username*) echo weft ;;
 esac
 """
 _FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--quiet")
+_SILENT: Final = "60"  # seconds; home examines a large push for a while before it answers
 _HOME: Final = "refs/weft/home/HEAD"
 _UNUSED: Final = "1.day.ago"
 _REFUSED: Final = re.compile(r"returned error: (?:403|404|409)")
@@ -70,6 +71,8 @@ class HomeRemote(Struct, frozen=True, kw_only=True):
             **SETTINGS,
             "credential.helper": "",
             "http.followRedirects": "false",
+            "http.lowSpeedLimit": "1",  # bytes in a second; less for a while, and git gives up
+            "http.lowSpeedTime": _SILENT,
             "transfer.fsckObjects": "true",
             "fetch.recurseSubmodules": "false",
             "fetch.writeCommitGraph": "false",

@@ -24,6 +24,7 @@ from weft.errors import NoAnswer
 
 _PAUSES: Final = (0.1, 0.4)  # seconds between tries
 _CONNECT: Final = 10.0  # seconds
+_UNHEARD: Final = 10  # seconds after which a connection without a sign of the server is given up
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _MOST: Final = 256 << 20  # bytes of a reply
 
@@ -80,12 +81,14 @@ class Client:
 
         `seconds` bounds the whole reply, however slowly the server sends it.
         """
-        end = time.monotonic() + seconds
+        begun = time.monotonic()
+        end = begun + seconds
         for pause in (*_PAUSES, None):
             try:
                 return self._once(self._take(), method, path, body, headers, end)
             except TimeoutError as error:
-                raise NoAnswer(f"{self.url} did not answer within {seconds:.0f} s.") from error
+                waited = time.monotonic() - begun
+                raise NoAnswer(f"{self.url} did not answer within {waited:.0f} s.") from error
             except NoAnswer as error:
                 if pause is None or self._closed or not _may_be_back_soon(error.__cause__):
                     raise
@@ -132,6 +135,7 @@ class Client:
             raise NoAnswer(
                 f"There is no server at {self.url} ({_reason(error)}); `weft serve` starts one."
             ) from error
+        _notice_silence(connection.sock)
 
     def _once(
         self,
@@ -188,6 +192,22 @@ class Client:
 
     def _nonsense(self, what: str) -> NoAnswer:
         return NoAnswer(f"{self.url} is no weft server: it does not speak HTTP properly ({what}).")
+
+
+def _notice_silence(connection: socket.socket) -> None:
+    """Let the kernel end a connection whose packets vanish; a server that only computes may wait.
+
+    Otherwise TCP would repeat a lost heartbeat ever more rarely, and miss the return of the network
+    for as long as it was away.
+    """
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", _UNHEARD),
+        ("TCP_KEEPINTVL", _UNHEARD // 2),
+        ("TCP_USER_TIMEOUT", _UNHEARD * 1000),
+    ):
+        if hasattr(socket, name):  # macOS has other names
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def response_until(end: float) -> type[HTTPResponse]:
