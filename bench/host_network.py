@@ -8,11 +8,14 @@ without a word to either side.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -73,6 +76,14 @@ class HostProcess:
     def ended(self) -> bool:
         return self.entrance.poll() is not None
 
+    def stop(self) -> None:
+        """Let the process stand still until it is resumed."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+        os.kill(self.entrance.pid, signal.SIGCONT)  # `nsenter` stops with its child
+
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         self.entrance.wait()
@@ -89,7 +100,7 @@ class Host:
         self.address = address
         self.place = place  # parent of its own directories, seen from outside
         for own in _OWN:
-            (place / own.strip("/")).mkdir(parents=True)
+            (place / own.strip("/")).mkdir(parents=True, exist_ok=True)
         self._processes: list[HostProcess] = []
         self._holder = subprocess.Popen(
             ["unshare", *_NAMESPACES, "--fork", "--kill-child", "sh", "-c", _FIRST],
@@ -131,8 +142,8 @@ class Host:
     ) -> HostProcess:
         """Start a program in a directory of this host; its output goes to files."""
         where = f"--wdns={self.inside(directory or self.home)}"
-        number = len(self._processes)
-        output, errors = self.place / f"{number}.output", self.place / f"{number}.errors"
+        name = time.monotonic_ns()
+        output, errors = self.place / f"{name}.output", self.place / f"{name}.errors"
         with output.open("wb") as out, errors.open("wb") as err:
             entrance = subprocess.Popen(
                 [*self.enter(), where, *words],
@@ -145,12 +156,25 @@ class Host:
         self._processes.append(process)
         return process
 
-    def run(self, *words: str) -> str:
-        """Run a command in the network of this host alone."""
-        command = [*self.enter("--net"), *words]
+    def run(self, *words: str, namespaces: tuple[str, ...] = ("--net",)) -> str:
+        """Run a command in some namespaces of this host: in its network, if not told otherwise."""
+        command = [*self.enter(*namespaces), *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout
+
+    def listen(self) -> socket.socket:
+        """Open a port at the host's own 127.0.0.1, served by this process."""
+        system = ctypes.CDLL(None, use_errno=True)
+        with (
+            open("/proc/thread-self/ns/net") as own,
+            open(f"/proc/{self.first}/ns/net") as other,
+        ):
+            try:
+                assert system.setns(other.fileno(), 0) == 0
+                return socket.create_server(("127.0.0.1", 0))
+            finally:
+                assert system.setns(own.fileno(), 0) == 0
 
     def end(self) -> None:
         """End every process of this host at once, as a power cut does."""
@@ -161,6 +185,7 @@ class Host:
         assert self._holder.stdout is not None
         self._holder.stdout.close()
         for process in self._processes:
+            process.entrance.kill()
             process.entrance.wait()
 
 
@@ -192,6 +217,18 @@ class HostNetwork:
         self.hosts[name] = host
         return host
 
+    def slow_down(self, name: str, rate: str) -> None:
+        """Bound what a host can send, such as 8mbit."""
+        link = self._link_of(name)
+        bound = ("rate", rate, "burst", "16kb", "latency", "1s")
+        self.hosts[name].run("tc", "qdisc", "replace", "dev", link, "root", "tbf", *bound)
+
+    def speed_up(self, name: str) -> None:
+        self.hosts[name].run("tc", "qdisc", "delete", "dev", self._link_of(name), "root")
+
+    def _link_of(self, name: str) -> str:
+        return f"peer{self.hosts[name].address.split('.')[2]}"
+
     def drop(self, source: str, target: str) -> None:
         """Drop the packets from a host to another in the router; neither side is told."""
         self._rule("add", source, target)
@@ -203,6 +240,9 @@ class HostNetwork:
         """Drop the packets between two hosts in both directions."""
         self.drop(first, second)
         self.drop(second, first)
+
+    def is_whole(self) -> bool:
+        return _DROPPED not in self.router.run("ip", "rule")
 
     def heal(self, first: str, second: str) -> None:
         self.pass_on(first, second)

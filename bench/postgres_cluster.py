@@ -108,8 +108,10 @@ def start_as_user(host: Host | None, *words: str | Path, log: IO[str]) -> subpro
     if host is None:
         return subprocess.Popen(words, user=USER if os.geteuid() == 0 else None, stderr=log)
     user = pwd.getpwnam(USER)
-    who = (f"--setuid={user.pw_uid}", f"--setgid={user.pw_gid}")
-    return subprocess.Popen([*host.enter("--net"), *who, *words], stderr=log)
+    # It ends with this process, as the host does, even after kill -9.
+    who = (f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    command = [*host.enter("--net"), "setpriv", *who, "--pdeathsig=KILL", *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
 
 
 def is_running(pid: int) -> bool:

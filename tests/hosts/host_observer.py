@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bench.host_network import HostNetwork, find_obstacle
+from bench.host_network import HostNetwork, HostProcess, find_obstacle
 from bench.postgres_cluster import Cluster
 from bench.three_hosts import ThreeHosts, connected_hosts
 from end_to_end.run_project import RunProject
@@ -34,6 +34,8 @@ note end
 """
 """An agent that keeps a journal on its host, and waits there for a file."""
 
+HEAVY = "head -c 1500000 /dev/urandom"
+_CANDIDATES = "refs/weft/candidates"
 _FAR = ("alpha", "beta")
 
 
@@ -59,38 +61,36 @@ class ObservedHosts(ThreeHosts):
 
     def __init__(self, network: HostNetwork, cluster: Cluster) -> None:
         super().__init__(network, cluster)
+        self.direct = self.store
         self.project = RunProject(network.hosts["home"].home, cluster.url)
         self.project.settings(
             lease=2.0, heartbeat=0.2, gone_after=T1, drift=DRIFT, kill_grace=GRACE
         )
         self.project.write(**{".gitignore": "plan*.md\n"})
-        self.agent("keeper", "home")
-        self.agent("far", *_FAR)
+        self.agent("far", WAITING)
+        self.agent("heavy", WAITING.replace("echo $WEFT_TASK", HEAVY))
         self.project.commit()
         with open_store(cluster.url) as store:
             for limit in ("runs", "run/agents", "stage/implement"):
                 set_limit(store, limit, 100, now=0)
         self._runs = 0
 
-    def agent(self, name: str, *hosts: str, script: str = WAITING) -> None:
-        """Write an agent file; only some hosts have the agent's program."""
-        program = f"{name}-sh"
-        argv = json.dumps([program, "-c", script])
-        self.project.write(**{f".weft/agents/{name}.md": f"---\nruns: {argv}\n---\n"})
-        for host in hosts:
-            place = self.network.hosts[host].home / "bin"
-            place.mkdir(exist_ok=True)
-            (place / program).symlink_to("/bin/sh")
+    def agent(self, name: str, script: str) -> None:
+        """Write an agent that runs on the hosts away from home."""
+        argv = json.dumps(["sh", "-c", script])
+        front = f"runs: {argv}\nneeds_labels: far\n"
+        self.project.write(**{f".weft/agents/{name}.md": f"---\n{front}---\n"})
 
     def begin(self) -> None:
-        """Start the server of home, whose only slot is taken, and the workers of the others."""
+        """Start the server of home and the workers of the other hosts."""
         self.serve("--slots", "1")
-        self.submit(1, "keeper")
         for name in _FAR:
-            self.join(name, "--slots", "2")
+            self.join(name)
         for name in _FAR:
             self.wait_ready(self.workers[name])
-        self.wait_notes("start", 1)
+
+    def join(self, name: str, *options: str, **environment: str) -> HostProcess:
+        return super().join(name, "--slots", "2", "--label", "far", *options, **environment)
 
     def submit(self, number: int, agent: str = "far") -> Submitted:
         """Submit a run of tasks that may all run at the same time."""
@@ -141,6 +141,22 @@ class ObservedHosts(ThreeHosts):
             (note for note in notes if kept is None or note.task in kept), key=lambda n: n.at
         )
 
+    def starts(self, run: Submitted) -> list[tuple[int, int]]:
+        """The task and the number of each attempt whose agent started, by the journals."""
+        return sorted((n.task, n.attempt) for n in self.journal(run) if n.word == "start")
+
+    def tasks_on(self, host: str, run: Submitted) -> list[int]:
+        """The tasks whose first agents a host runs."""
+        notes = self.journal(run)
+        return [n.task for n in notes if (n.host, n.word, n.attempt) == (host, "start", 1)]
+
+    def assert_first_attempts(self, run: Submitted) -> None:
+        """Assert that each task was started once, and that this attempt brought its work."""
+        first = [(task, 1) for task in sorted(self.tasks(run))]
+        assert self.starts(run) == first
+        ends = [(a["task"], a["number"], a["outcome"]) for a in self.attempts(run)]
+        assert ends == [(task, 1, "success") for task, _ in first]
+
     def wait_notes(self, word: str, number: int, run: Submitted | None = None) -> list[Note]:
         """Wait for a number of notes with a word; return them."""
 
@@ -150,29 +166,73 @@ class ObservedHosts(ThreeHosts):
         wait_until(lambda: len(notes()) >= number, f"{number} notes of {word}")
         return notes()
 
-    def candidates(self) -> dict[str, str]:
-        """The candidates that hosts pushed, by the end of their names: task, attempt and fence."""
-        names = "refs/weft/candidates"
-        lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", names)
-        pairs = (line.split() for line in lines.splitlines())
-        return {name.removeprefix(f"{names}/"): commit for name, commit in pairs}
+    def candidates(self) -> set[tuple[int, int, int]]:
+        """What hosts have pushed: task, number of the attempt, and fence."""
+        names = git(self.root, "for-each-ref", "--format=%(refname:lstrip=3)", _CANDIDATES)
+        parts = (name.split(".") for name in names.split())
+        return {(int(task), int(number), int(fence)) for task, number, fence in parts}
+
+    def pushed(self, run: Submitted) -> set[tuple[int, int]]:
+        """The attempts of a run whose work a host has pushed: task and number."""
+        known = self.tasks(run)
+        return {(task, number) for task, number, _ in self.candidates() if task in known}
 
     def trunk(self, run: Submitted) -> str:
         return git(self.root, "rev-parse", f"weft/{run.id}").strip()
 
     def wait_logged(self, host: str, text: str) -> None:
         """Wait until the worker of a host has logged a text."""
-        errors = self.workers[host].errors
-        wait_until(lambda: text in errors.read_text(), f"{text!r} in the log of {host}")
+        wait_until(lambda: text in self.log_of(host), f"{text!r} in the log of {host}")
+
+    def log_of(self, host: str) -> str:
+        return self.workers[host].errors.read_text()
+
+    def restart_workers(self, **environments: dict[str, str]) -> None:
+        """Kill the worker of each named host, and start another with these variables."""
+        for name, environment in environments.items():
+            self.workers[name].kill()
+            self.join(name, **environment)
+        for name in environments:
+            self.wait_ready(self.workers[name])
+
+    def restart_home(self, store: str | None = None) -> None:
+        """Kill the server of home, and start another, over its usual store or another way to it."""
+        assert self.server is not None
+        self.server.kill()
+        self.store = store or self.direct
+        self.serve("--slots", "1")
+
+    def false_time(self, offset: str) -> dict[str, str]:
+        """The variables that give a process another wall clock; its other clocks stay."""
+        library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+        if library is None:
+            pytest.skip("faketime is not installed (Debian: faketime)")
+        return {
+            "LD_PRELOAD": str(library),
+            "FAKETIME": offset,
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "PYTHONPATH": str(Path(__file__).with_name("false_time")),
+        }
 
     def let_go(self, *hosts: str) -> None:
         """Let the agents of some hosts end their work; by default of all but home."""
         for name in hosts or _FAR:
             (self.network.hosts[name].tmp / "go").touch()
 
+    def is_quiet(self) -> bool:
+        """Tell whether no task is open, no packet dropped, and all workers are there."""
+        ended = "('done', 'failed', 'cancelled', 'skipped')"
+        processes = [self.server, *self.workers.values()]
+        return (
+            self.network.is_whole()
+            and not self.rows(f"SELECT id FROM tasks WHERE state NOT IN {ended}")
+            and all(process is not None and not process.ended() for process in processes)
+        )
+
     def hold_back(self) -> None:
         for name in _FAR:
-            (self.network.hosts[name].tmp / "go").unlink(missing_ok=True)
+            for file in self.network.hosts[name].tmp.glob("go*"):
+                file.unlink()
 
     def wait_states(self, run: Submitted, states: set[str]) -> None:
         """Wait until the tasks of a run have these states; a task that needs a person fails."""
@@ -187,6 +247,9 @@ class ObservedHosts(ThreeHosts):
 
         wait_until(reached, f"{run.id}: {states}")
 
+    def states(self, run: Submitted) -> set[str]:
+        return {row["state"] for row in self.rows("SELECT state FROM tasks WHERE run = ?", run.id)}
+
     def wait_landed(self, run: Submitted) -> None:
         """Wait for the end of a run; assert that each of its tasks landed, and landed once."""
         self.wait_states(run, {"done"})
@@ -196,9 +259,9 @@ class ObservedHosts(ThreeHosts):
         assert Counter(landed) == Counter(names)
         proof = self.project.weft("verify", run.id)
         assert proof.returncode == 0, (proof.stdout, proof.stderr)
-        for name in names:
-            assert git(self.root, "show", f"weft/{run.id}:src/{run.plan}-{name}") == f"{name}\n"
-        self.assert_never_doubled(run)
+        assert git(self.root, "ls-tree", "--name-only", f"weft/{run.id}", "src/").split() == sorted(
+            ["src/README", *(f"src/{run.plan}-{name}" for name in names)]
+        )
 
     def assert_never_doubled(self, run: Submitted) -> None:
         """Assert that no two agents of a task were alive at the same time, by their journals."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,12 +21,13 @@ from weft.store import open_store
 class Wire:
     """Carries bytes between clients and a PostgreSQL, and can cut a connection at a word."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, listen: Callable[[], socket.socket] | None = None) -> None:
         self._server = server
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = listen() if listen else socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         self.cut: tuple[bytes, bool] | None = None  # at which word; whether the server gets it
         self.cuts = 0
+        self.carried = 0  # transactions
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -47,6 +48,7 @@ class Wire:
                     if source is client and self.cut is not None and self.cut[0] in data:
                         self._cut(data, server)
                         return
+                    self.carried += source is client and b"COMMIT" in data
                     peer[source].sendall(data)
 
     def _cut(self, data: bytes, server: socket.socket) -> None:

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from hosts.host_observer import ObservedHosts, observed_hosts
+
+
+class SharedHosts:
+    """The hosts of the tests of this process; hosts that a failed test left busy are replaced."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
+        self._stack = ExitStack()
+        self._hosts: ObservedHosts | None = None
+
+    def get(self) -> ObservedHosts:
+        if self._hosts is not None and not self._hosts.is_quiet():
+            self.close()
+        if self._hosts is None:
+            place = self._factory.mktemp("hosts")
+            self._hosts = self._stack.enter_context(observed_hosts(place))
+        self._hosts.hold_back()
+        return self._hosts
+
+    def close(self) -> None:
+        self._stack.close()
+        self._hosts = None
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHosts]:
+    hosts = SharedHosts(tmp_path_factory)
+    yield hosts
+    hosts.close()
+
+
+@pytest.fixture
+def hosts(shared: SharedHosts) -> ObservedHosts:
+    """Three hosts at work, without tasks."""
+    return shared.get()
