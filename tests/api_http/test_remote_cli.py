@@ -31,9 +31,11 @@ from weft.errors import Forbidden, InputError
 from weft.model import HUMAN, Class, NewRun, NewTask, State
 from weft.project.project import find_server_project
 from weft.runs.attempt_output import read_piece
+from weft.runs.control import admit_again, stop_admissions
 from weft.runs.explanation import explain_task
 from weft.runs.host_output import AttemptName
 from weft.store import open_store
+from weft.store.event_log import last_event
 from weft.store.remote_calls import hints_of
 from weft.store.remote_store import RemoteStore
 from weft.store.runs import submit_run
@@ -439,6 +441,21 @@ def test_records_of_the_store_are_whole_after_the_journey(remote: Served) -> Non
         assert explain_task(here, "1", now=0) == explain_task(there, "1", now=0)
         assert [type(one) for one in (task.klass, task.files, task.state)] == [Class, tuple, State]
         assert there.tuning.lease == 3.0
+
+
+def test_a_thread_that_remembers_reads_each_fact_once(remote: Served) -> None:
+    url = remote.project.url
+    with (
+        open_store(url) as here,
+        RemoteStore(Server(url=remote.url, token=make_token(url, "read"))) as there,
+    ):
+        before = last_event(there)
+        with there.remembering():
+            assert last_event(there) == before
+            stop_admissions(here, now=0)
+            assert last_event(there) == before
+        assert last_event(there) > before
+        admit_again(here, now=0)
 
 
 def test_over_a_server_land_moves_a_branch_and_no_checkout(remote: Served) -> None:

@@ -35,6 +35,7 @@ from weft.store.tasks import (
     count_states,
     find_task,
     get_task,
+    list_related_commits,
     list_tasks,
     pause,
     resume,
@@ -451,6 +452,31 @@ def test_a_sibling_needs_the_candidate_and_others_need_the_landing(store: Store)
         "waiting",
         "waiting",
     ]
+
+
+def test_only_related_work_is_what_an_attempt_builds_on(store: Store) -> None:
+    hire(store)
+    names = ("S.a", "S.b", "need", "loner")
+    numbers = run(
+        store,
+        NewTask(name="S", needs=("S.a", "S.b")),
+        NewTask(name="S.a", story="S"),
+        NewTask(name="S.b", story="S"),
+        NewTask(name="need"),
+        NewTask(name="loner"),
+        NewTask(name="user", needs=("need",)),
+    )
+    for name in names:
+        [grant] = admit_task(store, "w", numbers[name], now=0)
+        outcome = Outcome(state=State.GATING, candidate=f"c-{name}", base="base")
+        finish(store, grant.fence, outcome, now=1)
+
+    def related(name: str) -> set[str]:
+        return {*list_related_commits(store, numbers[name])}
+
+    assert related("S") == related("S.a") == {"base", "c-S.a", "c-S.b"}
+    assert related("user") == {"base", "c-need"}
+    assert related("loner") == {"base", "c-loner"}
 
 
 def test_a_file_held_by_a_pattern_hides_only_who_wants_it(store: Store) -> None:

@@ -77,8 +77,9 @@ class RunningAttempt:
     def start(cls, site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Self:
         """Start the agent of a grant by the settings of its run. Blocks while the workspace is
         made."""
-        site = site.for_run(grant.run)
-        return cls(site, grant.fence, begin(site, grant, renewed=renewed))
+        with site.store.remembering():
+            site = site.for_run(grant.run)
+            return cls(site, grant.fence, begin(site, grant, renewed=renewed))
 
     @classmethod
     def go_on(cls, site: Site, fence: int, lease: Lease, begun: Begun) -> Self:

@@ -19,7 +19,7 @@ from weft.model import Task
 from weft.project.site import Site
 from weft.store.gate import find_landed
 from weft.store.runs import get_run
-from weft.store.tasks import list_attempts, list_needs, list_run
+from weft.store.tasks import list_related_commits
 from weft.workspace.names import trunk_ref
 
 _PUBLISHED: Final = 30.0  # seconds in which home publishes a commit
@@ -82,20 +82,13 @@ def push_candidate(site: Site, order: Order, fence: int, commit: str | None) -> 
 
 def _list_commits(site: Site, task: Task) -> Iterator[str]:
     """List the base of the run and the work of a task, its needs and the tasks of its story."""
-    related = [task.id, *(need.id for need, _ in list_needs(site.store, task.id))]
-    if task.request.continues is not None:
-        related.append(task.request.continues)
     if task.run is not None:
         base = get_run(site.store, task.run).base
         if base:
             yield base
-        stories = {task.id, task.story}
-        related += [kin.id for kin in list_run(site.store, task.run) if kin.story in stories]
     if task.request.merge is not None:
         yield from (task.request.merge.commit, task.request.merge.trunk)
-    for number in dict.fromkeys(related):
-        for attempt in list_attempts(site.store, number):
-            yield from (commit for commit in (attempt.base, attempt.candidate) if commit)
+    yield from list_related_commits(site.store, task.id)
 
 
 def _has_trunk(site: Site, run: str) -> bool:

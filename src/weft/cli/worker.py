@@ -13,7 +13,7 @@ import click
 
 from weft.cli.label_option import read_labels
 from weft.cli.output import json_option, say
-from weft.cli.poll_interval import ONE_TASK
+from weft.cli.poll_interval import A_RUN
 from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
 from weft.errors import InputError
@@ -188,7 +188,7 @@ def command(
 class WorkerLog:
     """The lines about this worker's attempts: starts, ends and warnings."""
 
-    rhythm = ONE_TASK
+    rhythm = A_RUN
 
     def __init__(
         self, store: Store, *, after: int, as_json: bool, idle: float | None = None

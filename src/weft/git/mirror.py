@@ -27,11 +27,8 @@ from weft.git.git_command import (
 from weft.process import Completed
 
 _ASKED: Final = """#!/bin/sh
-# git asks for the name and the password of a host of weft.
-case "$1" in
-Username*) echo weft ;;
-*) exec cat "$WEFT_HOST_TOKEN_FILE" ;;
-esac
+# git asks for the token of a host of weft.
+exec cat "$WEFT_HOST_TOKEN_FILE"
 """
 _FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--quiet")
 _SILENT: Final = "60"  # seconds; home examines a large push for a while before it answers
@@ -70,6 +67,7 @@ class HomeRemote(Struct, frozen=True, kw_only=True):
         settings = {
             **SETTINGS,
             "credential.helper": "",
+            "credential.username": "weft",  # so git asks for the token alone
             "http.followRedirects": "false",
             "http.lowSpeedLimit": "1",  # bytes in a second; less for a while, and git gives up
             "http.lowSpeedTime": _SILENT,

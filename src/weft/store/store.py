@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, overload
@@ -58,6 +59,10 @@ class Store:
             return verb.function(first, *args, **kwargs)
 
         return self.read(work) if verb.kind == "read" else self.write(work)
+
+    def remembering(self) -> AbstractContextManager[None]:
+        """Let this thread read each fact once, where a read goes to a server."""
+        return nullcontext()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         self._enter()

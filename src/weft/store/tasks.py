@@ -503,6 +503,19 @@ def list_needs(tx: Transaction, task: int) -> list[tuple[Task, str]]:
 
 
 @reads
+def list_related_commits(tx: Transaction, task: int) -> list[str]:
+    """List the bases and candidates that an attempt of a task may build on.
+
+    They are those of the task, its needs, its parts, the other parts of its story, and the task
+    that it continues.
+    """
+    continued = row_records.request(get_row(tx, task)).continues
+    rows = tx.all("related_commits", task=task, continues=task if continued is None else continued)
+    named = [commit for row in rows for commit in (row["base"], row["candidate"]) if commit]
+    return list(dict.fromkeys(named))
+
+
+@reads
 def count_states(tx: Transaction) -> dict[State, int]:
     counts = {State(row["state"]): int(row["tasks"]) for row in tx.all("state_counts")}
     return {state: number for state, number in counts.items() if number}

@@ -102,6 +102,17 @@ SELECT n.*, a.candidate AS commit_left FROM edges e JOIN tasks n ON n.id = e.nee
 LEFT JOIN attempts a ON a.task = n.id AND a.number = n.attempt
 WHERE e.task = :task ORDER BY n.id;
 
+-- name: related_commits
+-- List the bases and candidates of a task, of the task that it continues, of its needs, of its parts
+-- and of the other parts of its story.
+WITH related AS (
+    SELECT CAST(:task AS BIGINT) AS id UNION SELECT CAST(:continues AS BIGINT)
+    UNION SELECT needs FROM edges WHERE task = :task
+    UNION SELECT id FROM tasks WHERE story = :task
+    UNION SELECT k.id FROM tasks t JOIN tasks k ON k.story = t.story WHERE t.id = :task
+)
+SELECT a.base, a.candidate FROM related r JOIN attempts a ON a.task = r.id;
+
 -- name: queue
 -- List the ad-hoc tasks that wait, have never run and are needed by no task.
 SELECT id, class, priority, path_seconds, submitted FROM tasks t
