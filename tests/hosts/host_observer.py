@@ -68,6 +68,7 @@ class ObservedHosts(ThreeHosts):
         )
         self.project.write(**{".gitignore": "plan*.md\n"})
         self.agent("far", WAITING)
+        self.agent("few", WAITING, "max_concurrency: 3\n")
         self.agent("heavy", WAITING.replace("echo $WEFT_TASK", HEAVY))
         self.project.commit()
         with open_store(cluster.url) as store:
@@ -75,10 +76,10 @@ class ObservedHosts(ThreeHosts):
                 set_limit(store, limit, 100, now=0)
         self._runs = 0
 
-    def agent(self, name: str, script: str) -> None:
+    def agent(self, name: str, script: str, settings: str = "") -> None:
         """Write an agent that runs on the hosts away from home."""
         argv = json.dumps(["sh", "-c", script])
-        front = f"runs: {argv}\nneeds_labels: far\n"
+        front = f"runs: {argv}\nneeds_labels: far\n{settings}"
         self.project.write(**{f".weft/agents/{name}.md": f"---\n{front}---\n"})
 
     def begin(self) -> None:
