@@ -71,6 +71,27 @@ def test_a_running_worker_renews_its_token_and_ends_its_agents_when_it_is_revoke
     done.touch()
 
 
+def test_a_host_joins_anew_after_its_token_was_revoked_and_not_beside_a_worker(
+    hosts: WorkerHosts,
+) -> None:
+    hosts.arguments = ("--no-work",)
+    hosts.serve()
+    worker = hosts.start("far", "--token-file", str(hosts.join_token()))
+    [name] = hosts.wait_registered(1)
+    again = ("--token-file", str(hosts.join_token("--checks")), "--exit-when-idle", "1s")
+    refused = hosts.start("far", *again, "--checks", "yes")
+    assert refused.wait(timeout=PATIENCE) == 2
+    assert refused.stderr is not None
+    assert "A worker of this host works for" in refused.stderr.read()
+    [row] = hosts.project.rows("SELECT id FROM tokens WHERE worker = ?", name)
+    assert hosts.project.weft("token", "revoke", row["id"]).returncode == 0
+    assert worker.wait(timeout=PATIENCE) == 1
+    assert hosts.start("far", *again).wait(timeout=PATIENCE) == 0
+    assert read(record_of(hosts))["host"] != name
+    stranger = hosts.start("near", "--leave")
+    assert stranger.wait(timeout=PATIENCE) == 2, "it has never joined"
+
+
 def test_a_crash_at_any_step_of_a_renewal_leaves_a_valid_token(hosts: WorkerHosts) -> None:
     hosts.serve()
     join = str(hosts.join_token())

@@ -11,6 +11,7 @@ from pathlib import Path
 from weft.cli.output import print_json, say
 from weft.cli.poll_interval import ONE_TASK
 from weft.cli.worker_loops import look_on
+from weft.errors import InputError
 from weft.formats import listed
 from weft.model import Worker
 from weft.process.process_identity import get_place
@@ -92,8 +93,9 @@ def _open_store(directory: Path, remote: str | None) -> Iterator[tuple[Store, st
     check_url(url, os.environ)
     known = HostFiles(url, os.environ).find()
     if known is None:
-        yield None
-        return
+        raise InputError(
+            f"This host has not joined {url}; name the server as its workers were started with it."
+        )
     with RemoteStore(Server(url=url, token=known.secret)) as server:
         yield server, known.host, known.repository
 

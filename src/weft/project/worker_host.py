@@ -38,10 +38,10 @@ from weft.git.mirror import (
 )
 from weft.model import RandomId
 from weft.project.home_settings import read_home_settings
-from weft.project.mirror_use import MirrorUse
+from weft.project.mirror_use import MirrorUse, taking_mirror
 from weft.project.project import Project
 from weft.store.remote_calls import Unreadable, convert, decode
-from weft.store.remote_store import result_of
+from weft.store.remote_store import VERBS, result_of
 from weft.store.server_client import Client, Server
 from weft.workspace.locks import Lock
 from weft.workspace.names import trunk_ref
@@ -120,25 +120,55 @@ def _write_secret(path: Path, data: bytes) -> None:
 def join(
     url: str, token_file: Path | None, files: HostFiles, *, checks: bool = False
 ) -> HostCredentials:
-    """Return this host's credentials, renewed if they are old; join if it has none that work.
+    """Return this host's credentials, renewed if they are old; with a token to join, join if the
+    server takes them no longer.
 
-    With `checks` join as well if its credentials do not let it report checks.
+    With such a token and `checks` join as well if the credentials do not let it report checks.
     """
     known = files.find()
     if known is not None and (known.checks or not checks or token_file is None):
         try:
-            return renew(url, files)
+            current = renew(url, files)
+            if token_file is not None:
+                _require_valid(Server(url=url, token=current.secret))
         except Unauthenticated:
             if token_file is None:
                 raise
+        else:
+            return current
     if token_file is None:
         raise InputError(
             f"This host has not joined {url} yet: `weft token create NAME --join` there makes a "
             "token; put it into a file and name that with --token-file."
         )
+    if known is not None:
+        _require_no_worker(url, files.mirrors / f"{known.repository}.git")
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:50].lstrip("_.-") or "host"
     body = msgspec.json.encode({"name": name})
     return _exchange(Server(url=url, token=_read_token(token_file)), "/v1/hosts", body, files)
+
+
+def _require_valid(server: Server) -> None:
+    """Raise `Unauthenticated` if the server takes a token no longer."""
+    client = Client(server)
+    try:
+        reply = client.send("GET", VERBS, seconds=_SECONDS)
+    finally:
+        client.close()
+    if reply.status == 401:
+        raise refused_token(server.url)
+
+
+def _require_no_worker(url: str, mirror: Path) -> None:
+    """Raise if a worker of this host runs: it would push with the token of another host."""
+    if not mirror.is_dir():
+        return
+    with taking_mirror(mirror) as free:
+        if not free:
+            raise InputError(
+                f"A worker of this host works for {url} under its present name. End it with "
+                f"`weft worker --leave --server {url}`, then join again."
+            )
 
 
 def renew(url: str, files: HostFiles) -> HostCredentials:

@@ -221,6 +221,8 @@ def _reply(status: int, done: object) -> StoredReply:
 
 
 def _response(reply: StoredReply) -> Response:
+    if reply.status == 204:
+        return Response(status_code=204)
     kind = _JSON if reply.status < 400 else problem_details.MEDIA_TYPE
     return Response(reply.body, reply.status, media_type=kind)
 
