@@ -89,12 +89,12 @@ def test_a_database_that_forgot_its_last_leases_takes_no_fence_twice(
     forgotten = hosts.attempts(run)
     assert hosts.server is not None
     hosts.server.kill()
+    hosts.let_go()
+    hosts.wait_notes("end", 4, run)  # their outcomes wait for home
     with psycopg.connect(hosts.cluster.url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA weft CASCADE")
     hosts.cluster.run("psql", "-q", "-d", hosts.cluster.url, "-v", "ON_ERROR_STOP=1", "-f", file)
     hosts.serve("--slots", "1")
-    hosts.let_go()
-    hosts.wait_notes("end", 4, run)
     for host in {note.host for note in hosts.journal(run)}:
         hosts.wait_logged(host, "never given the fence")
     # Their counts are given again, with another random part.
