@@ -252,7 +252,7 @@ def test_git_that_goes_away_in_mid_run_loses_nothing(project: RunProject, tmp_pa
     project.plan.write_text(plan(3, 0.5))
     with project.untouched():
         process = project.start("run", "plan.md", "--slots", "2", PATH=str(programs))
-        wait_until(project.marked)
+        wait_until(lambda: project.rows("SELECT * FROM attempts") and project.marked())
         (programs / "git").unlink()
         said = wait_said(process, "git was not found")
         (programs / "git").symlink_to(real)
