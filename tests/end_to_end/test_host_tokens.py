@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from end_to_end.run_project import RunProject
 from end_to_end.worker_hosts import WorkerHosts
 from wait_until import PATIENCE, wait_until
 from weft.project.worker_host import HostFiles, renew
+from weft.store import open_store
+from weft.store.tokens import create_join_token, join_host
 
 pytestmark = pytest.mark.timeout(100)
 
@@ -90,6 +93,32 @@ def test_a_host_joins_anew_after_its_token_was_revoked_and_not_beside_a_worker(
     assert read(record_of(hosts))["host"] != name
     stranger = hosts.start("near", "--leave")
     assert stranger.wait(timeout=PATIENCE) == 2, "it has never joined"
+
+
+def test_work_that_home_refuses_needs_a_person_and_is_not_done_again(hosts: WorkerHosts) -> None:
+    """The agent would be paid for again and again."""
+    project = hosts.project
+    go = hosts.place / "go"
+    script = f"cat > /dev/null; while [ ! -e {go} ]; do sleep 0.05; done; echo x > src/a"
+    project.shell("slow", script)
+    agent = project.root / ".weft" / "agents" / "slow.md"
+    agent.write_text(agent.read_text().replace("---\n", "---\nneeds_labels: far\n", 1))
+    project.commit()
+    project.plan.write_text("## P\n- [ ] Make a\n  <!-- files: src/a; agent: slow -->\n")
+    hosts.serve()
+    hosts.start("far", "--token-file", str(hosts.join_token()), "--label", "far")
+    hosts.wait_registered(1)
+    project.start("run", "plan.md")
+    wait_until(lambda: project.rows("SELECT * FROM attempts") and project.marked())
+    with open_store(project.url) as store:
+        now = time.time()
+        join, _ = create_join_token(store, name="h", uses=1, expires=None, now=now)
+        _, other = join_host(store, join.id, "near", now=now)
+    record_of(hosts).with_name("token").write_text(other)  # git pushes as another host
+    go.touch()
+    wait_until(lambda: project.states() == {"1.1": "blocked"})
+    assert "Home refused the work" in project.weft("why", "1.1").stdout
+    assert len(project.rows("SELECT * FROM attempts")) == 1
 
 
 def test_a_crash_at_any_step_of_a_renewal_leaves_a_valid_token(hosts: WorkerHosts) -> None:

@@ -46,7 +46,7 @@ from weft.process import BrokenOff
 from weft.process.agent_process import Exit, StopReason
 from weft.project.site import Site
 from weft.store.base_checks import doubt_set_up
-from weft.store.leases import count_failures, extend, finish, release
+from weft.store.leases import count_failures, extend, find_lost, finish, release
 from weft.store.tasks import get_task
 from weft.teams.comparison_answer import read_preference
 from weft.words import task_label
@@ -96,6 +96,10 @@ def settle(ended: Ended) -> State | None:
             return None
         return _fail(ended, failure)
     except Refused as refused:
+        if ended.site.transport is not None and not find_lost(ended.site.store, [ended.fence]):
+            # Home refuses the work, not the fence: it would refuse the next attempt as well.
+            block(ended, f"Home refused the work of {ended.site.host}: {refused}")
+            return State.BLOCKED
         log.info("the attempt of task %s no longer counts: %s", ended.order.task, refused)
         _hand_back(ended, "refused")
         return None

@@ -9,7 +9,7 @@ hooks and submodules are off.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -30,6 +30,16 @@ _ASKED: Final = """#!/bin/sh
 # git asks for the token of a host of weft.
 exec cat "$WEFT_HOST_TOKEN_FILE"
 """
+TRANSFER: Final[Mapping[str, str]] = {
+    **SETTINGS,
+    "transfer.fsckObjects": "true",
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "push.recurseSubmodules": "no",
+    "protocol.version": "2",
+    "remote.pushDefault": "",
+}
+"""The settings of git for a transfer with another host."""
 _FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--quiet")
 _SILENT: Final = "60"  # seconds; home examines a large push for a while before it answers
 _HOME: Final = "refs/weft/home/HEAD"
@@ -65,18 +75,12 @@ class HomeRemote(Struct, frozen=True, kw_only=True):
 
     def variables(self) -> dict[str, str]:
         settings = {
-            **SETTINGS,
+            **TRANSFER,
             "credential.helper": "",
             "credential.username": "weft",  # so git asks for the token alone
             "http.followRedirects": "false",
             "http.lowSpeedLimit": "1",  # bytes in a second; less for a while, and git gives up
             "http.lowSpeedTime": _SILENT,
-            "transfer.fsckObjects": "true",
-            "fetch.recurseSubmodules": "false",
-            "fetch.writeCommitGraph": "false",
-            "push.recurseSubmodules": "no",
-            "protocol.version": "2",
-            "remote.pushDefault": "",
         }
         return {
             **as_variables(settings),

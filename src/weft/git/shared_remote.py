@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -17,8 +17,9 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import InputError, NoAnswer
-from weft.git.git_command import LONG, SETTINGS, as_variables, failure_reason, run
+from weft.git.git_command import LONG, as_variables, failure_reason, run
 from weft.git.http_backend import CANDIDATES
+from weft.git.mirror import TRANSFER
 from weft.git.refs import list_refs
 from weft.git.remotes import user_variables
 from weft.git.repository import NoSuchCommit, get_commit
@@ -33,15 +34,6 @@ _PUBLISHED: Final = (
     "refs/weft/work/",
 )
 _BATCH: Final = 200  # references that a push names
-_TRANSFER: Final[Mapping[str, str]] = {
-    **SETTINGS,
-    "transfer.fsckObjects": "true",
-    "fetch.recurseSubmodules": "false",
-    "fetch.writeCommitGraph": "false",
-    "push.recurseSubmodules": "no",
-    "protocol.version": "2",
-    "remote.pushDefault": "",
-}
 
 
 class SharedRemote(Struct, frozen=True, kw_only=True):
@@ -53,7 +45,7 @@ class SharedRemote(Struct, frozen=True, kw_only=True):
             raise InputError(f"{self.url!r} is no git remote: write an address or a path.")
 
     def variables(self) -> dict[str, str]:
-        return {**user_variables(), **as_variables(_TRANSFER)}
+        return {**user_variables(), **as_variables(TRANSFER)}
 
     def place(self, ref: str) -> str:
         """Return the name of a reference of home on the remote."""
