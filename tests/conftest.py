@@ -32,6 +32,12 @@ EXCUSED = ("make chaos",)
 """Parts of the reasons for which a test may be skipped even where every part must be present."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests on three hosts come first: tests at the head are not given to other processes,
+    so that one process starts the hosts, once."""
+    items.sort(key=lambda item: "hosts" not in item.path.parts)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Under `WEFT_REQUIRE=all`, fail a test that would be skipped because a part is missing."""

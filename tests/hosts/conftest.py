@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -41,3 +41,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHosts]:
 def hosts(shared: SharedHosts) -> ObservedHosts:
     """Three hosts at work, without tasks."""
     return shared.get()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the state of the hosts to the report of a test that failed."""
+    report = yield
+    hosts = getattr(item, "funcargs", {}).get("hosts")
+    if report.failed and isinstance(hosts, ObservedHosts):
+        report.sections.append(("hosts", hosts.describe()))
+    return report

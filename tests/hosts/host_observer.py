@@ -22,7 +22,7 @@ from wait_until import wait_until
 from weft.store import open_store
 from weft.store.limit_table import set_limit
 
-T1, DRIFT, GRACE = 6.0, 0.2, 0.4
+T1, DRIFT, GRACE = 10.0, 0.2, 0.4
 T2 = T1 + DRIFT + GRACE
 
 WAITING = """cat > /dev/null
@@ -37,6 +37,7 @@ note end
 HEAVY = "head -c 1500000 /dev/urandom"
 _CANDIDATES = "refs/weft/candidates"
 _FAR = ("alpha", "beta")
+_STUCK = "SELECT name, state, reason FROM tasks WHERE run = ? AND state IN ('blocked', 'failed')"
 
 
 class Note(NamedTuple):
@@ -164,7 +165,12 @@ class ObservedHosts(ThreeHosts):
         def notes() -> list[Note]:
             return [note for note in self.journal(run) if note.word == word]
 
-        wait_until(lambda: len(notes()) >= number, f"{number} notes of {word}")
+        def reached() -> bool:
+            stuck = [] if run is None else self.rows(_STUCK, run.id)
+            assert not stuck, stuck
+            return len(notes()) >= number
+
+        wait_until(reached, f"{number} notes of {word}")
         return notes()
 
     def candidates(self) -> set[tuple[int, int, int]]:
@@ -215,6 +221,28 @@ class ObservedHosts(ThreeHosts):
             "PYTHONPATH": str(Path(__file__).with_name("false_time")),
         }
 
+    def describe(self) -> str:
+        """Everything by which a failure can be explained: rows, events, journals and logs."""
+        tables = {
+            "open tasks": "SELECT id, run, name, state, reason FROM tasks WHERE state <> 'done'",
+            "open leases": "SELECT * FROM leases WHERE state <> 'released'",
+            "workers": "SELECT * FROM workers WHERE departed IS NULL",
+            "claims": "SELECT * FROM claims",
+            "events": "SELECT * FROM (SELECT * FROM events ORDER BY id DESC LIMIT 60) e ORDER BY 1",
+        }
+        parts = [
+            f"{title}:\n" + "\n".join(map(str, self.rows(question)))
+            for title, question in tables.items()
+        ]
+        parts += map(str, [note for note in self.journal() if note.word != "alive"][-20:])
+        processes = {"home": self.server, **self.workers}
+        parts += [
+            f"log of {name}:\n{process.errors.read_text()[-6000:]}"
+            for name, process in processes.items()
+            if process is not None
+        ]
+        return "\n".join(parts)
+
     def let_go(self, *hosts: str) -> None:
         """Let the agents of some hosts end their work; by default of all but home."""
         for name in hosts or _FAR:
@@ -238,13 +266,10 @@ class ObservedHosts(ThreeHosts):
     def wait_states(self, run: Submitted, states: set[str]) -> None:
         """Wait until the tasks of a run have these states; a task that needs a person fails."""
 
-        def rows() -> list[dict[str, Any]]:
-            return self.rows("SELECT name, state, reason FROM tasks WHERE run = ?", run.id)
-
         def reached() -> bool:
-            now = rows()
-            assert not [row for row in now if row["state"] in ("blocked", "failed")], now
-            return {row["state"] for row in now} == states
+            stuck = self.rows(_STUCK, run.id)
+            assert not stuck, stuck
+            return self.states(run) == states
 
         wait_until(reached, f"{run.id}: {states}")
 

@@ -43,6 +43,7 @@ def test_a_host_cut_off_for_longer_than_t2_loses_its_tasks(hosts: ObservedHosts)
     hosts.wait_logged("alpha", "Home refused the candidate")  # which came late
     assert (hosts.attempts(run), hosts.trunk(run)) == before
     assert not hosts.pushed(run) & {(ready, 1), (slow, 1)}
+    hosts.hold_back()
     again = hosts.submit(4)  # the host takes tasks again
     assert {n.host for n in hosts.wait_notes("start", 4, again)} == {"alpha", "beta"}
     hosts.let_go()
@@ -79,6 +80,7 @@ def test_a_host_killed_whole_is_followed_by_another_and_comes_back(hosts: Observ
     )
     hosts.network.add("alpha")
     hosts.wait_ready(hosts.join("alpha"))
+    hosts.hold_back()
     again = hosts.submit(4)
     assert {n.host for n in hosts.wait_notes("start", 4, again)} == {"alpha", "beta"}
     hosts.let_go()
