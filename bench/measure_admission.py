@@ -16,7 +16,8 @@ from bench.stores import DEMAND, fill, open_roomy, postgres_url, sqlite_url, tas
 from weft.model import NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import finish, release
+from weft.store.attempt_end import finish
+from weft.store.leases import release
 
 _ROUNDS = 15
 _BATCH = 80

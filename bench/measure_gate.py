@@ -24,7 +24,7 @@ from weft.model import NewRun, NewTask, NewWorker, Outcome, State
 from weft.project.site import Site
 from weft.store import open_store
 from weft.store.admission import admit_task
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.runs import submit_run
 from weft.store.tasks import count_states
 from weft.store.workers import register

@@ -18,7 +18,8 @@ from weft.runs.progress import read_progress
 from weft.runs.tracker import EventReader, RunTracker
 from weft.store import Store, open_store
 from weft.store.admission import admit
-from weft.store.leases import finish, report_all
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report_all
 from weft.store.runs import submit_run
 from weft.store.workers import register
 

@@ -15,7 +15,7 @@ from bench.stores import DEMAND, REPO, open_roomy, postgres_url, sqlite_url
 from weft.model import NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.tasks import submit
 
 _TIMES = 60

@@ -169,11 +169,13 @@ def test_only_a_host_that_joined_with_the_right_takes_and_reports_checks(
 def test_a_candidate_that_was_not_pushed_is_not_recorded(host: GitHost) -> None:
     commit = git(host.clone, "rev-parse", "HEAD").strip()
     outcome = {"state": "done", "candidate": commit, "base": commit}
-    assert host.call("leases.finish", host.fence, outcome) == 409
+    assert host.call("attempt_end.finish", host.fence, outcome) == 409
     failed = {**outcome, "state": "failed", "kind": "other"}
-    assert host.call("leases.finish", host.fence, failed) == 409, "nor kept for the next attempt"
+    assert host.call("attempt_end.finish", host.fence, failed) == 409, (
+        "nor kept for the next attempt"
+    )
     assert host.push(f"HEAD:{host.ref}").returncode == 0
-    assert host.call("leases.finish", host.fence, outcome) == 200
+    assert host.call("attempt_end.finish", host.fence, outcome) == 200
 
 
 def test_a_renewed_or_revoked_token_of_a_host_ends(host: GitHost, server: Server) -> None:

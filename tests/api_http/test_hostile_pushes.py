@@ -285,7 +285,7 @@ def test_a_push_that_breaks_off_leaves_nothing(
 
 def finish(host: GitHost, commit: str, base: str, **outcome: object) -> int:
     given = {"state": "done", "candidate": commit, "base": base, **outcome}
-    return host.call("leases.finish", host.fence, given)
+    return host.call("attempt_end.finish", host.fence, given)
 
 
 def commit_change(host: GitHost, change: Callable[[Path], None]) -> tuple[str, str]:

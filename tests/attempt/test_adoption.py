@@ -19,7 +19,9 @@ from wait_until import wait_until
 from weft.errors import Refused
 from weft.model import Outcome, State, TaskRequest
 from weft.process import attempt_files
-from weft.store.leases import finish, list_open, report
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report
+from weft.store.leases import list_open
 from weft.store.tasks import cancel
 
 LINES = 40

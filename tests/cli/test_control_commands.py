@@ -17,8 +17,9 @@ from weft.errors import AlreadyEnded, InputError, Refused
 from weft.model import HUMAN, NewRun, NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
 from weft.store.gate import block_gate, intend, read_gate
-from weft.store.leases import finish, take
+from weft.store.leases import take
 from weft.store.runs import end_finished, get_run, submit_run
 from weft.store.tasks import cancel
 

@@ -39,8 +39,10 @@ from weft.model import (
 )
 from weft.store import Store
 from weft.store.admission import admit_task, drain
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report
 from weft.store.gate import block_gate, read_gate, record_conflict, record_verdict
-from weft.store.leases import finish, report, take
+from weft.store.leases import take
 from weft.store.limit_table import stop_agent
 from weft.store.runs import end_finished, submit_run
 from weft.store.tasks import cancel, pause, submit

@@ -25,8 +25,9 @@ from weft.project.own_repository import get_repository
 from weft.runs import plan_check
 from weft.runs.duration_estimates import PERSON_SECONDS
 from weft.store import default_url, open_store
+from weft.store.attempt_end import finish
 from weft.store.gate import record_verdict
-from weft.store.leases import finish, take
+from weft.store.leases import take
 from weft.store.runs import submit_run
 
 PLANS = Path(__file__).parent.parent / "plans"

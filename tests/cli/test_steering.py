@@ -18,7 +18,7 @@ from weft.errors import InputError, Refused
 from weft.model import HUMAN, NewRun, NewTask, Outcome, Stage, State, TaskKind, TaskRequest
 from weft.store import Store
 from weft.store.admission import admit_task
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.messages import list_to_task
 from weft.store.runs import end_finished, get_settings, submit_run
 from weft.store.tasks import cancel, get_task, submit

@@ -32,9 +32,10 @@ from weft.project.own_repository import get_repository
 from weft.project.site import Site
 from weft.store import Store
 from weft.store.admission import admit_task
+from weft.store.attempt_end import finish
 from weft.store.event_log import read_events
 from weft.store.gate import read_gate
-from weft.store.leases import finish, list_open
+from weft.store.leases import list_open
 from weft.store.runs import change_settings, get_run, submit_run
 from weft.store.tasks import get_task
 from weft.store.workers import register

@@ -17,8 +17,8 @@ from weft.attempt.base import choose
 from weft.model import Grant, NewTask, Outcome, State
 from weft.project.site import Site
 from weft.store.admission import admit
+from weft.store.attempt_end import finish
 from weft.store.gate import read_gate
-from weft.store.leases import finish
 from weft.store.tasks import get_task, retry
 
 SEEDS = range(100 if "WEFT_CHAOS" in os.environ else 6)

@@ -23,7 +23,8 @@ from weft.model import Stage as Step
 from weft.project.project import get_project
 from weft.store import Store
 from weft.store.admission import admit_task
-from weft.store.leases import finish, list_open
+from weft.store.attempt_end import finish
+from weft.store.leases import list_open
 from weft.store.reviews import (
     accept_review,
     add_comment,

@@ -22,7 +22,7 @@ from weft.process.process_table import MARK
 from weft.project.own_repository import get_repository
 from weft.project.project import Project, get_project
 from weft.store import Store
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.limit_table import identity
 from weft.store.tasks import cancel, submit
 from weft.workspace.leftovers import LeftoverReport

@@ -12,7 +12,7 @@ from weft.model import HUMAN, AgentFile, NewRun, NewTask, NewWorker, Outcome, St
 from weft.runs.attention import Attention, find_attention, read_attention
 from weft.store import Store
 from weft.store.admission import admit, admit_task, drain
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.limit_table import penalise, set_limit, stop_agent
 from weft.store.overview import AskedWork, Course, Holder, Places, Prospects, Ready
 from weft.store.runs import submit_run

@@ -13,7 +13,7 @@ from weft.runs.explanation import explain_task
 from weft.runs.queue_view import read_queue
 from weft.runs.run_costs import list_run_costs
 from weft.store import Store
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.runs import submit_run
 from weft.swarm.poll import poll
 from weft.swarm.views import explain

@@ -15,7 +15,7 @@ from weft.model import NewRun, NewTask, Outcome, State
 from weft.runs.plan_state import encode_state, list_progress, require_state_file, write_state
 from weft.runs.progress import read_progress
 from weft.store import open_store
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.runs import submit_run
 
 __all__ = ["url"]

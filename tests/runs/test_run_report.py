@@ -18,8 +18,9 @@ from weft.runs.report.report_records import RunReport
 from weft.runs.report.timeline import build_report
 from weft.store import Store
 from weft.store.admission import admit_task
+from weft.store.attempt_end import finish
 from weft.store.gate import complete, intend, record_verdict, reject
-from weft.store.leases import finish, take
+from weft.store.leases import take
 from weft.store.limit_table import set_limit
 from weft.store.runs import read_history, submit_run
 

@@ -10,7 +10,9 @@ from weft.runs.progress import read_progress
 from weft.runs.tracker import EventReader, RunTracker
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import finish, report_all, take
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report_all
+from weft.store.leases import take
 from weft.store.limit_table import resume_agent
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, pause, resume, retry, skip

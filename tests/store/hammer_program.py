@@ -22,7 +22,8 @@ from store.workload import LIMITS, TUNING, new_worker
 from weft.model import Outcome, State
 from weft.store import open_store
 from weft.store.admission import admit
-from weft.store.leases import finish, release
+from weft.store.attempt_end import finish
+from weft.store.leases import release
 from weft.store.workers import register
 
 BROOD = 3

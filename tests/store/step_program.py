@@ -20,8 +20,10 @@ from weft.errors import WeftError
 from weft.model import NewWorker, Outcome, State
 from weft.store import Store, open_store
 from weft.store.admission import admit
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report
 from weft.store.database import Transaction
-from weft.store.leases import extend, finish, release, renew, report
+from weft.store.leases import extend, release, renew
 from weft.store.workers import heartbeat, register
 
 

@@ -10,7 +10,8 @@ from weft.errors import InputError, NeverFits, Refused
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import adopt, finish
+from weft.store.attempt_end import finish
+from weft.store.leases import adopt
 from weft.store.runs import submit_run
 from weft.store.tasks import submit
 from weft.store.workers import depart, heartbeat, register

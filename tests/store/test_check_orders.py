@@ -26,13 +26,13 @@ from weft.store.leases import (
     find_lost,
     free_proved_dead,
     get_lease,
-    list_checks,
     release,
     renew,
     suspect_overdue,
     take,
 )
 from weft.store.limit_table import set_limit
+from weft.store.open_checks import list_checks
 from weft.store.runs import submit_run
 
 TREE, HEAD, BASE = "1" * 40, "2" * 40, "3" * 40

@@ -17,7 +17,8 @@ from wait_until import PATIENCE, wait_until
 from weft.errors import StoreError
 from weft.store import Store, open_store
 from weft.store.admission import admit
-from weft.store.leases import finish, list_open, release
+from weft.store.attempt_end import finish
+from weft.store.leases import list_open, release
 from weft.store.postgres_connection import connection_parameters
 from weft.store.postgres_listener import POLL_SECONDS
 

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from store_helpers import AGAIN, DONE, drain, go, hire, put, url
 from weft.model import NewRun, NewTask, Outcome, PredictedFile, State, TaskRequest
 from weft.store import open_store
+from weft.store.attempt_end import finish
 from weft.store.file_records import (
     list_attempt_files,
     list_held_patterns,
     measure_attempts,
 )
-from weft.store.leases import extend, finish
+from weft.store.leases import extend
 from weft.store.runs import submit_run
 
 __all__ = ["url"]

@@ -12,6 +12,7 @@ from weft.errors import Refused, StaleFence
 from weft.model import CheckVerdict, MergeConflict, NewRun, NewTask, NewWorker, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit_task
+from weft.store.attempt_end import finish
 from weft.store.gate import (
     block_gate,
     complete,
@@ -23,7 +24,7 @@ from weft.store.gate import (
     reject,
     see_entries,
 )
-from weft.store.leases import finish, release, take
+from weft.store.leases import release, take
 from weft.store.runs import submit_run
 from weft.store.tasks import reject as reject_task
 from weft.store.workers import register

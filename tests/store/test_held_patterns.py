@@ -12,7 +12,7 @@ from weft.model import NewRun, NewTask
 from weft.paths import conflicts
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.runs import submit_run
 
 PATIENT = 10**6

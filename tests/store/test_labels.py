@@ -12,7 +12,7 @@ from weft.model import AgentFile, Class
 from weft.runs.attention import read_attention
 from weft.store import Store
 from weft.store.admission import admit, admit_task
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.probe import probe
 from weft.store.tasks import get_task
 from weft.store.workers import depart, get_worker

@@ -25,22 +25,19 @@ from weft.formats import clock
 from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.store import Store
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
+from weft.store.attempt_history import count_failures, durations
+from weft.store.attempt_reports import note_changes, report, report_all
 from weft.store.event_log import history, read_events
 from weft.store.leases import (
     adopt,
-    count_failures,
-    durations,
     extend,
     find_lost,
-    finish,
     free_proved_dead,
     get_lease,
     list_open,
-    note_changes,
     release,
     renew,
-    report,
-    report_all,
     reserve,
     suspect_overdue,
     take,

@@ -14,8 +14,9 @@ from weft.errors import InputError, LimitsDiffer
 from weft.model import AgentFile, Limit, NewRun, NewTask, NewWorker, Outcome, State
 from weft.store import Store, open_store
 from weft.store.admission import admit
+from weft.store.attempt_end import finish
 from weft.store.event_log import read_events
-from weft.store.leases import finish, free_proved_dead, release, reserve
+from weft.store.leases import free_proved_dead, release, reserve
 from weft.store.limit_table import differences, list_limits, penalise, set_limit
 from weft.store.probe import probe
 from weft.store.runs import end_finished, submit_run

@@ -45,14 +45,14 @@ from weft.model import (
 )
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report
 from weft.store.leases import (
     adopt,
     extend,
-    finish,
     free_proved_dead,
     release,
     renew,
-    report,
     reserve,
     suspect_overdue,
     take,

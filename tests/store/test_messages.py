@@ -5,7 +5,7 @@ from __future__ import annotations
 from store_helpers import DONE, go, hire, put, state, tuned, url, weaken
 from weft.model import LEAD, Outcome, State
 from weft.store import Store
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.messages import (
     confirm_to_task,
     find_open_lead,

@@ -12,8 +12,8 @@ from weft.errors import AtCapacity, NotFound, Refused
 from weft.model import NewRun, NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
 from weft.store.event_log import history
-from weft.store.leases import finish
 from weft.store.offers import accept, assign, offer, reject
 from weft.store.probe import probe
 from weft.store.runs import submit_run

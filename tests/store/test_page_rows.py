@@ -9,7 +9,8 @@ from weft.errors import Unauthenticated
 from weft.model import HUMAN, NewRun, NewTask, Outcome, State
 from weft.runs.decisions import count_decisions, list_decisions
 from weft.store import Store
-from weft.store.leases import finish, report
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report
 from weft.store.messages import confirm_to_task, list_sent_to_task, post_to_task, retry_with_note
 from weft.store.overview import list_latest_reports
 from weft.store.page_codes import create_page_code, is_page_code, redeem_page_code

@@ -14,7 +14,7 @@ from weft.model import NewRun, NewTask
 from weft.plan.plan_records import Compiled, EdgeReason
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.runs import end_finished, submit_run
 
 FILES = ["a", "b", "c", "src/x.py", "src/**", "src/*.py"]

@@ -13,7 +13,8 @@ from store_helpers import url as url
 from weft.model import Class, NewRun, NewTask, Outcome, Priority, State
 from weft.store import Store
 from weft.store.admission import admit, admit_task
-from weft.store.leases import finish, release
+from weft.store.attempt_end import finish
+from weft.store.leases import release
 from weft.store.limit_table import set_limit
 from weft.store.probe import probe
 from weft.store.runs import learn_paths, submit_run

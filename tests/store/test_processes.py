@@ -33,8 +33,9 @@ from weft.errors import StoreBusy
 from weft.model import LeaseState, NewTask, NewWorker, Outcome, State
 from weft.store import Store, open_store
 from weft.store.admission import admit
+from weft.store.attempt_end import finish
 from weft.store.database import Database
-from weft.store.leases import finish, get_lease, reserve
+from weft.store.leases import get_lease, reserve
 from weft.store.postgres import Postgres
 from weft.store.runs import end_finished
 from weft.store.sqlite import Sqlite

@@ -14,18 +14,9 @@ from postgres_cluster import Cluster, running_cluster
 from store_helpers import DONE, go, hire, put, snapshot
 from weft.errors import StaleFence
 from weft.store import Store, open_store
-from weft.store.leases import (
-    adopt,
-    extend,
-    find_lost,
-    finish,
-    free_proved_dead,
-    release,
-    renew,
-    report,
-    report_all,
-    take,
-)
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report, report_all
+from weft.store.leases import adopt, extend, find_lost, free_proved_dead, release, renew, take
 from weft.store.ledger import NONCE_BITS
 
 Backup = Callable[[str], Callable[[], None]]

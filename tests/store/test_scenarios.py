@@ -41,17 +41,16 @@ from weft.model import Class, Lease, NewRun, NewTask, Outcome, State
 from weft.process import process_table
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import note_changes, report
 from weft.store.database import Transaction
 from weft.store.event_log import history
 from weft.store.leases import (
     adopt,
     extend,
-    finish,
     free_proved_dead,
-    note_changes,
     release,
     renew,
-    report,
     reserve,
     suspect_overdue,
 )

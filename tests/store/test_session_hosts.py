@@ -9,7 +9,7 @@ from store_helpers import url as url
 from weft.model import SLEPT, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.tasks import get_task
 from weft.store.workers import depart
 

@@ -24,9 +24,10 @@ from weft.model import HUMAN, AgentFile, NewRun, NewTask, Outcome, Stage, State,
 from weft.store import Store
 from weft.store import admission as draining
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
 from weft.store.event_log import history
 from weft.store.gate import complete, intend, read_gate
-from weft.store.leases import finish, list_open, release, take
+from weft.store.leases import list_open, release, take
 from weft.store.offers import accept, offer
 from weft.store.probe import order, probe, queue
 from weft.store.runs import cancel_run, end_finished, get_run, pause_run, resume_run, submit_run

@@ -8,7 +8,8 @@ from store_helpers import drain, go, hire, put, state, url
 from weft.model import NewRun, NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import extend, finish, release
+from weft.store.attempt_end import finish
+from weft.store.leases import extend, release
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.summaries import list_open_entries

@@ -25,8 +25,9 @@ from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull
 from weft.model import AgentFile, Class, NewRun, NewTask, Outcome, Priority, State
 from weft.store import Store
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
 from weft.store.event_log import history
-from weft.store.leases import extend, finish, release, renew
+from weft.store.leases import extend, release, renew
 from weft.store.limit_table import set_limit
 from weft.store.probe import probe
 from weft.store.runs import end_finished, get_run, learn_paths, list_runs, submit_run

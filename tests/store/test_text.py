@@ -13,14 +13,14 @@ from weft.errors import InputError, Refused
 from weft.model import AgentFile, NewRun, NewTask, NewWorker, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit, admit_task
+from weft.store.attempt_end import finish
+from weft.store.attempt_history import durations
+from weft.store.attempt_reports import report
 from weft.store.leases import (
     adopt,
-    durations,
     extend,
-    finish,
     free_proved_dead,
     release,
-    report,
     reserve,
     suspect_overdue,
     take,

@@ -11,7 +11,8 @@ from databases import look
 from store_helpers import DONE, go, hire, put, url
 from weft.errors import InputError, NotFound, Unauthenticated
 from weft.store import Store
-from weft.store.leases import adopt, finish, suspect_overdue
+from weft.store.attempt_end import finish
+from weft.store.leases import adopt, suspect_overdue
 from weft.store.tokens import create_token, identify, list_tokens, page_tokens, revoke_token
 from weft.store.workers import depart
 

@@ -23,8 +23,10 @@ from weft.errors import NotFound
 from weft.model import Grant
 from weft.store import Store, open_store
 from weft.store.admission import admit
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report
 from weft.store.database import Transaction
-from weft.store.leases import finish, renew, report
+from weft.store.leases import renew
 from weft.store.tasks import cancel
 from weft.store.wake import Listener
 from weft.store.workers import heartbeat

@@ -12,7 +12,7 @@ from store_helpers import DONE, drain, go, hire, put
 from weft.model import NewTask
 from weft.store import Store, open_store
 from weft.store.admission import drain as stop_admissions
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.limit_table import set_limit, stop_agent
 from weft.store.tasks import submit
 from weft.store.wanted_slots import count_wanted

@@ -10,8 +10,9 @@ from weft.errors import InputError, LimitsDiffer, NotFound
 from weft.model import AgentFile, Capacity, WorkerKind
 from weft.store import Store
 from weft.store.admission import admit
+from weft.store.attempt_end import finish
 from weft.store.event_log import read_events
-from weft.store.leases import finish, list_open, release
+from weft.store.leases import list_open, release
 from weft.store.limit_table import list_limits
 from weft.store.probe import probe
 from weft.store.workers import (

@@ -30,6 +30,7 @@ from weft.model import (
 )
 from weft.store import Store, open_store
 from weft.store.admission import admit_task
+from weft.store.attempt_end import finish
 from weft.store.event_log import history, last_event, read_events
 from weft.store.gate import (
     complete,
@@ -39,7 +40,7 @@ from weft.store.gate import (
     record_verdict,
     see_entries,
 )
-from weft.store.leases import finish, list_open, take
+from weft.store.leases import list_open, take
 from weft.store.limit_table import list_limits, list_stopped
 from weft.store.members import join
 from weft.store.messages import list_to_member, post_to_member, post_to_task

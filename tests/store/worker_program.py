@@ -26,16 +26,9 @@ from weft.model import TERMINAL, Grant, Lease, LeaseState, Outcome, State
 from weft.paths import is_literal
 from weft.store import Store, open_store
 from weft.store.admission import admit
-from weft.store.leases import (
-    adopt,
-    extend,
-    finish,
-    list_open,
-    release,
-    renew,
-    report,
-    reserve,
-)
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report
+from weft.store.leases import adopt, extend, list_open, release, renew, reserve
 from weft.store.tasks import count_states
 from weft.store.wake import Listener
 from weft.store.workers import depart, heartbeat, register

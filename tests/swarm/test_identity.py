@@ -20,7 +20,7 @@ from swarm_helpers import DONE, join, post, take
 from weft.errors import Forbidden, NotFound, StaleFence
 from weft.model import Filter
 from weft.store import Store, open_store
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.tokens import create_token
 from weft.swarm import dispatch, inbox, member_work, membership, poll, views
 from weft.swarm.identity import LOCAL, Identity, from_token

@@ -9,7 +9,7 @@ from weft.model import AgentFile, NewRun, NewTask, Outcome, State
 from weft.runs.explanation import explain_task
 from weft.runs.queue_view import read_queue
 from weft.store import Store
-from weft.store.leases import finish
+from weft.store.attempt_end import finish
 from weft.store.runs import submit_run
 from weft.store.tasks import get_task
 from weft.swarm.identity import Identity

@@ -15,8 +15,8 @@ from weft.errors import StaleFence
 from weft.model import HUMAN, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.runs.progress import read_progress
 from weft.store import Store, open_store
+from weft.store.attempt_end import finish
 from weft.store.event_log import read_events
-from weft.store.leases import finish
 from weft.store.runs import submit_run
 from weft.store.tasks import approve, cancel, reject, retry, skip
 from weft.worker.projections import News

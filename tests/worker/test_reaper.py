@@ -13,8 +13,9 @@ from store_helpers import url as url
 from weft.errors import WeftError
 from weft.model import Lease, NewRun, NewTask, Worker, WorkerKind
 from weft.store import Store
+from weft.store.attempt_end import finish
 from weft.store.event_log import read_events
-from weft.store.leases import adopt, finish, renew
+from weft.store.leases import adopt, renew
 from weft.store.offers import offer
 from weft.store.runs import submit_run
 from weft.store.workers import depart, get_worker, heartbeat, list_workers

@@ -23,7 +23,7 @@ Arguments = Mapping[str, Any]
 _WORKERS: Final = frozenset({"workers.heartbeat", "workers.depart", "admission.admit"})
 _FENCES: Final[Mapping[str, Callable[[Arguments], Iterable[int]]]] = {
     "leases.renew": lambda given: given["fences"],
-    "leases.report_all": lambda given: [fence for fence, _ in given["reports"]],
+    "attempt_reports.report_all": lambda given: [fence for fence, _ in given["reports"]],
     **dict.fromkeys(
         (
             "base_checks.doubt_set_up",
@@ -31,14 +31,14 @@ _FENCES: Final[Mapping[str, Callable[[Arguments], Iterable[int]]]] = {
             "check_orders.report_check",
             "leases.adopt",
             "leases.extend",
-            "leases.finish",
-            "leases.fix_team_base",
+            "attempt_end.finish",
+            "team_verbs.fix_team_base",
             "leases.free_proved_dead",
-            "leases.note_changes",
-            "leases.propose_step",
-            "leases.refuse_step",
+            "attempt_reports.note_changes",
+            "attempt_reports.propose_step",
+            "attempt_reports.refuse_step",
             "leases.release",
-            "leases.report",
+            "attempt_reports.report",
         ),
         lambda given: [given["fence"]],
     ),

@@ -45,8 +45,10 @@ from weft.model import PLAN, ErrorClass, Grant, Outcome, Stage, State, TaskReque
 from weft.process import BrokenOff
 from weft.process.agent_process import Exit, StopReason
 from weft.project.site import Site
+from weft.store.attempt_end import finish
+from weft.store.attempt_history import count_failures
 from weft.store.base_checks import doubt_set_up
-from weft.store.leases import count_failures, extend, find_lost, finish, release
+from weft.store.leases import extend, find_lost, release
 from weft.store.tasks import get_task
 from weft.teams.comparison_answer import read_preference
 from weft.words import task_label

@@ -23,7 +23,7 @@ from weft.errors import Refused, StoreError, WeftError
 from weft.process import attempt_files
 from weft.project.site import Site
 from weft.store import Store
-from weft.store.leases import note_changes
+from weft.store.attempt_reports import note_changes
 from weft.store.projections import list_projections
 from weft.store.runs import list_runs
 from weft.workspace import Fingerprint

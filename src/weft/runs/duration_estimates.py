@@ -15,7 +15,7 @@ from weft.model import TERMINAL, Attempt, State, Task
 from weft.plan.plan_json import DEFAULT_SECONDS
 from weft.runs.run_figures import list_successors
 from weft.store import Store
-from weft.store.leases import attempts_per_task, durations
+from weft.store.attempt_history import attempts_per_task, durations
 from weft.store.runs import learn_paths
 from weft.store.tasks import list_run, list_run_edges
 

@@ -31,8 +31,8 @@ from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
 from weft.store.hops import list_hops
-from weft.store.leases import OpenCheck, list_checks
 from weft.store.limit_table import list_stopped
+from weft.store.open_checks import OpenCheck, list_checks
 from weft.store.probe import order, probe
 from weft.store.runs import get_settings
 from weft.store.store import reads

@@ -13,8 +13,8 @@ from weft.runs.outlook import CheckTimes, Outlook, predict_rest
 from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
 from weft.store.gate import list_check_seconds
-from weft.store.leases import OpenCheck, list_checks
 from weft.store.limit_table import list_limits
+from weft.store.open_checks import OpenCheck, list_checks
 from weft.store.tasks import list_run_edges
 
 _MOST: Final = 500  # unfinished tasks of a run whose end is simulated at each look

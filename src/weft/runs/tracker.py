@@ -21,7 +21,8 @@ from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
 from weft.store.gate import read_gate
-from weft.store.leases import OpenCheck, list_open
+from weft.store.leases import list_open
+from weft.store.open_checks import OpenCheck
 from weft.store.runs import get_run
 from weft.store.tasks import find_tasks, list_run_edges, list_run_states
 

@@ -20,7 +20,7 @@ from weft.model import HERE, CheckOrder, HostResult, NewCheckOrder
 from weft.store.admission_rows import AdmissionRows
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.gate import require_holder
-from weft.store.lease_rows import NewLease, end_lease, write_lease
+from weft.store.lease_rows import end_lease, lease_to_worker, note_taken
 from weft.store.ledger import Ledger
 from weft.store.row_records import names
 from weft.store.store import reads, writes
@@ -107,31 +107,14 @@ def take_check(tx: Transaction, worker: str, *, now: float) -> CheckOrder | None
     costs = capacity.resolve(_DEMAND, place.worker, place.host)
     if row is None or scene.shortages_of(costs):
         return None
-    fence = scene.ledger.next_fence()
-    lease = NewLease(
-        fence=fence,
-        kind="check",
-        holder=row["run"],
-        granted=now,
-        deadline=now + tx.tuning.lease,
-        worker=worker,
-        host=place.host,
-    )
-    write_lease(tx, lease, encode(costs))
+    run = row["run"]
+    fence = lease_to_worker(tx, scene.ledger, worker, costs, kind="check", holder=run, now=now)
     tx.run("assign_check_order", number=row["number"], fence=fence)
     entries = json.loads(row["entries"])
-    tx.event(
-        "lease_taken",
-        now=now,
-        fence=fence,
-        lease="check",
-        holder=row["run"],
-        worker=worker,
-        entries=entries,
-    )
+    note_taken(tx, fence, worker, kind="check", holder=run, entries=entries, now=now)
     return CheckOrder(
         fence=fence,
-        run=row["run"],
+        run=run,
         tree=row["tree"],
         head=row["head"],
         base=row["base"],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from weft.admission import capacity
 from weft.errors import InputError
-from weft.model import Demand
-from weft.store.database import Row, Transaction
+from weft.model import Demand, State
+from weft.store.database import Row, Transaction, encode
+from weft.store.ledger import Ledger
 
 
 class NewLease(Struct, frozen=True, kw_only=True):
@@ -27,6 +30,56 @@ def write_lease(tx: Transaction, lease: NewLease, costs: str) -> None:
     """Write a lease and its costs: amounts as a JSON object."""
     tx.run("add_lease", lease)
     tx.run("add_costs", fence=lease.fence, costs=costs)
+
+
+def lease_to_worker(
+    tx: Transaction,
+    ledger: Ledger,
+    worker: str,
+    costs: Demand,
+    *,
+    kind: str,
+    holder: str,
+    now: float,
+    task: int | None = None,
+    attempt: int | None = None,
+) -> int:
+    """Write a lease that a present worker must renew; return its fence."""
+    lease = NewLease(
+        fence=ledger.next_fence(),
+        kind=kind,
+        holder=holder,
+        granted=now,
+        deadline=now + tx.tuning.lease,
+        worker=worker,
+        host=ledger.place(worker).host,
+        task=task,
+        attempt=attempt,
+    )
+    write_lease(tx, lease, encode(dict(costs)))
+    return lease.fence
+
+
+def note_taken(
+    tx: Transaction,
+    fence: int,
+    worker: str,
+    *,
+    kind: str,
+    holder: str,
+    entries: Sequence[str],
+    now: float,
+) -> None:
+    """Log that a worker took a gate or a check."""
+    tx.event(
+        "lease_taken",
+        now=now,
+        fence=fence,
+        lease=kind,
+        holder=holder,
+        worker=worker,
+        entries=entries,
+    )
 
 
 def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
@@ -50,3 +103,16 @@ def settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
     }
     for resource, amount in sorted({**reserved, **spent}.items()):
         tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)
+
+
+def end_attempt(
+    tx: Transaction, lease: Row, outcome: str, *, now: float, led_to: State | None = None
+) -> None:
+    tx.run(
+        "end_attempt",
+        task=lease["task"],
+        number=lease["attempt"],
+        now=now,
+        outcome=outcome,
+        led_to=led_to,
+    )

@@ -15,7 +15,7 @@ from msgspec import Struct
 from weft.errors import NotFound, StaleFence
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode, storable
-from weft.store.lease_rows import NewLease, end_lease, write_lease
+from weft.store.lease_rows import end_lease, lease_to_worker
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 
@@ -118,18 +118,8 @@ def take_projection(
         if held["deadline"] >= now:
             return None
         end_lease(tx, held, "taken_over", now=now)
-    ledger = Ledger(tx, now)
-    lease = NewLease(
-        fence=ledger.next_fence(),
-        kind=_KIND,
-        holder=holder,
-        granted=now,
-        deadline=now + tx.tuning.lease,
-        worker=worker,
-        host=ledger.place(worker).host,
-    )
-    write_lease(tx, lease, encode({}))
-    return lease.fence, _state({**row, "worker": worker})
+    fence = lease_to_worker(tx, Ledger(tx, now), worker, {}, kind=_KIND, holder=holder, now=now)
+    return fence, _state({**row, "worker": worker})
 
 
 @reads

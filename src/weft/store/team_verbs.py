@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import AlreadyEnded, Refused
-from weft.model import TERMINAL, State
+from weft.model import TERMINAL, ObjectId, State
 from weft.store import ready, row_records
 from weft.store.claims import Claims, claim_for_story, family
 from weft.store.database import Row, Transaction
@@ -19,8 +19,9 @@ from weft.store.entrants import (
     get_task_row,
     team_of,
 )
+from weft.store.leases import require_current
 from weft.store.store import reads, writes
-from weft.store.team_rows import is_open_team
+from weft.store.team_rows import is_contending, is_open_team
 from weft.store.teams import conclude, find_decision, get_work
 from weft.teams.choice import ChoiceStep, Pair
 
@@ -136,3 +137,14 @@ def _is_slow(tx: Transaction, task: Row, *, now: float) -> bool:
         if now - attempt["started"] > seconds[int(0.9 * len(seconds))]:
             return True
     return False
+
+
+@writes
+def fix_team_base(tx: Transaction, fence: int, base: ObjectId) -> ObjectId:
+    """Let all entrants of a team start from the same commit; return the commit of the first."""
+    _, task = require_current(tx, fence)
+    if not is_contending(tx, task):
+        return base
+    tx.run("fix_team_base", task=task["story"], base=base)
+    team = tx.one("team", task=task["story"])
+    return base if team is None else str(team["base"])

@@ -14,7 +14,7 @@ from weft.admission.capacity import MOST, is_consumable
 from weft.admission.retries import after_failure
 from weft.errors import AlreadyEnded, AtCapacity, Forbidden, InputError, Refused
 from weft.model import SWARM, TERMINAL, Outcome, State, Task, Worker
-from weft.store import Store, leases, offers, tasks
+from weft.store import Store, attempt_end, attempt_history, attempt_reports, leases, offers, tasks
 from weft.store.admission import admit_task
 from weft.store.database import storable
 from weft.store.members import give_signs, hand_back, list_held
@@ -161,7 +161,7 @@ def progress(
         report["events"].append({"type": "text", "text": text})
     if data:
         report["said"] = data
-    leases.report(store, fence, report, now=now)
+    attempt_reports.report(store, fence, report, now=now)
     if who.fence != fence and lease.worker is not None:  # weft itself speaks for its own agents
         give_signs(store, [lease.worker], now=now)
     if upto is not None:
@@ -214,11 +214,11 @@ def _finish(
     if lease.released is None and about.state in TERMINAL:
         leases.release(store, fence, now=now, reason=str(about.state), spent=result.spent)
         return about.state, True
-    earlier = leases.count_failures(store, about.id, result.kind)
+    earlier = attempt_history.count_failures(store, about.id, result.kind)
     outcome = _outcome(store, result, earlier, now=now)
     if lease.released is not None:
         _refuse_another_result(store, fence, outcome)
-    state = leases.finish(store, fence, outcome, now=now)
+    state = attempt_end.finish(store, fence, outcome, now=now)
     if lease.worker is not None:
         give_signs(store, [lease.worker], now=now)
     return state, False
@@ -227,7 +227,7 @@ def _finish(
 def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
     """Refuse a result that differs from the first. Several callers may each believe that theirs
     was stored."""
-    first = leases.find_answer(store, fence)
+    first = attempt_history.find_answer(store, fence)
     answer = storable(store.redactor.redact_text(outcome.result or outcome.reason))
     if first is None or first == (outcome.kind, answer):
         return

@@ -18,8 +18,8 @@ from weft.model import Task
 from weft.project.project import Project
 from weft.project.site import parse_agent, read_agent
 from weft.store import Store
+from weft.store.attempt_reports import propose_step, refuse_step
 from weft.store.event_log import history
-from weft.store.leases import propose_step, refuse_step
 from weft.store.runs import get_settings
 from weft.store.tasks import get_task
 from weft.swarm.identity import Identity

@@ -32,7 +32,9 @@ from weft.process import BrokenOff
 from weft.process.death_proof import end_unstarted
 from weft.process.process_identity import ProcessPlace, boottime
 from weft.project.site import Site
-from weft.store.leases import find_lost, finish, renew, report_all
+from weft.store.attempt_end import finish
+from weft.store.attempt_reports import report_all
+from weft.store.leases import find_lost, renew
 from weft.store.ring import wait_rung
 from weft.store.tasks import find_next_due
 from weft.store.wake import Listener

@@ -26,7 +26,7 @@ from weft.api.mcp.caller import Call
 from weft.api.mcp.catalogue import TOOLS, Tool
 from weft.api.mcp.tool_results import FACE
 from weft.errors import WeftError
-from weft.store.leases import note_call
+from weft.store.attempt_reports import note_call
 from weft.store.remote_calls import plainly
 
 log = logging.getLogger(__name__)

@@ -35,8 +35,8 @@ from weft.runs.host_list import read_hosts
 from weft.runs.run_costs import RunCost, page_run_costs
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
-from weft.store.leases import list_checks
 from weft.store.limit_table import identity
+from weft.store.open_checks import list_checks
 from weft.store.overview import overview
 from weft.store.present_work import list_held_files, list_work
 from weft.store.probe import queue

@@ -175,7 +175,7 @@ def _serve_host(
         bound.apply_defaults()
         given = bound.arguments
         require_right(store, who, verb.name, given, get_repository(project.root, store))
-        if verb.name == "leases.finish":
+        if verb.name == "attempt_end.finish":
             require_sound(store, project, given["fence"], given["outcome"])
         elif verb.name == "tokens.create_token":
             require_tool_rights(store, project, given)

@@ -1,0 +1,108 @@
+"""Reports of running attempts: progress, changes around them, calls of tools, proposed steps.
+
+A report under a fence that is not current is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from weft.errors import StaleFence
+from weft.store.database import Transaction
+from weft.store.leases import require_current
+from weft.store.store import writes
+
+
+@writes
+def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: float) -> None:
+    """Log the progress of a running attempt."""
+    _, task = require_current(tx, fence)
+    tx.log("progress", {**data, "fence": fence}, now=now, run=task["run"], task=task["id"])
+
+
+@writes
+def report_all(
+    tx: Transaction, reports: Sequence[tuple[int, Mapping[str, object]]], *, now: float
+) -> list[int]:
+    """Log the progress of many attempts; return the fences that are no longer current."""
+    lost = []
+    for fence, data in reports:
+        try:
+            _, task = require_current(tx, fence)
+        except StaleFence:
+            lost.append(fence)
+            continue
+        tx.log("progress", {**data, "fence": fence}, now=now, run=task["run"], task=task["id"])
+    return lost
+
+
+@writes
+def note_changes(
+    tx: Transaction, fence: int, attempt: int, changes: Sequence[str], *, most: int, now: float
+) -> None:
+    """Log the changes around an attempt that its run has not logged yet, at most `most` of them in
+    words."""
+    lease, task = require_current(tx, fence)
+    known: set[str] = set()
+    for row in tx.all("events_of_kind", run=task["run"], kind="surroundings_changed"):
+        known.update(json.loads(row["data"])["causes"])
+    fresh = [change for change in changes if _cause(change) not in known]
+    if fresh:
+        tx.event(
+            "surroundings_changed",
+            task,
+            now=now,
+            fence=lease["fence"],
+            attempt=attempt,
+            changes=fresh[:most],
+            all=len(fresh),
+            causes=[_cause(change) for change in fresh],
+        )
+
+
+def _cause(change: str) -> str:
+    """Return a short name that recognises the same change again."""
+    return hashlib.sha256(change.encode(errors="replace")).hexdigest()[:12]
+
+
+@writes
+def note_call(
+    tx: Transaction,
+    fence: int,
+    tool: str,
+    arguments: Mapping[str, object],
+    answer: str,
+    *,
+    refused: bool,
+    now: float,
+) -> None:
+    """Log a call of one of weft's tools by the agent of an attempt."""
+    lease, task = require_current(tx, fence)
+    tx.event(
+        "tool_called",
+        task,
+        now=now,
+        attempt=lease["attempt"],
+        tool=tool,
+        arguments=arguments,
+        answer=answer,
+        refused=refused,
+    )
+
+
+@writes
+def propose_step(
+    tx: Transaction, fence: int, proposal: Mapping[str, object], *, now: float
+) -> None:
+    """Record the step with which an attempt wants to end."""
+    lease, task = require_current(tx, fence)
+    tx.event("step_proposed", task, now=now, attempt=lease["attempt"], proposal=proposal)
+
+
+@writes
+def refuse_step(tx: Transaction, fence: int, reason: str, *, now: float) -> None:
+    """Record that the proposal of an attempt was refused."""
+    lease, task = require_current(tx, fence)
+    tx.event("step_refused", task, now=now, attempt=lease["attempt"], reason=reason)
