@@ -17,7 +17,7 @@ from weft.cli.poll_interval import A_RUN
 from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
 from weft.errors import InputError
-from weft.model import Event
+from weft.model import Event, Task
 from weft.process.service_manager import notify_ready
 from weft.project.project import get_local_project
 from weft.project.server_address import SERVER
@@ -32,6 +32,7 @@ from weft.worker.heartbeat import WorkerTraits
 
 STORE: Final = "WEFT_STORE"
 _STARTS: Final = ("task_admitted", "attempt_adopted")
+_AT_ONCE: Final = 1000  # events
 
 
 @click.command(name="worker")
@@ -202,6 +203,7 @@ class WorkerLog:
         self._as_json = as_json
         self._worker = ""
         self._fences: set[int] = set()
+        self._tasks: dict[int, Task] = {}  # of running attempts
         self._told_to_leave = False
 
     def begin(self, worker: str) -> WorkerLog:
@@ -221,9 +223,12 @@ class WorkerLog:
         return time.monotonic() - self._busy_at >= self._idle
 
     def read(self) -> None:
-        while events := read_events(self._store, after=self._after):
-            self._after = events[-1].id
+        more = True
+        while more:
+            events = read_events(self._store, after=self._after, most=_AT_ONCE)
+            more = len(events) == _AT_ONCE
             for event in events:
+                self._after = event.id
                 self._tell(event)
 
     def _tell(self, event: Event) -> None:
@@ -236,12 +241,19 @@ class WorkerLog:
             self._fences.add(data["fence"])
         if event.task is None or data.get("fence") not in self._fences or line(event) is None:
             return
-        task = get_task(self._store, event.task)
+        task = self._get_task(event.task)
         about = About(task=f"{full_label(task)} ({task.agent})")
         text = self._teller.line(event, about)
         if text:
             fields = {"event": event.kind, "at": event.at, "task": task.id, "name": task.name}
             self._say({**fields, "agent": task.agent, **data}, text)
+        if event.kind == "attempt_finished":
+            del self._tasks[task.id]
+
+    def _get_task(self, id: int) -> Task:
+        if id not in self._tasks:
+            self._tasks[id] = get_task(self._store, id)
+        return self._tasks[id]
 
     def _say(self, fields: dict[str, Any], text: str) -> None:
         say(json.dumps(fields, ensure_ascii=True) if self._as_json else text)

@@ -25,6 +25,7 @@ class Unreadable(Exception):
     """JSON that is not of the expected type."""
 
 
+@cache
 def all_verbs() -> Mapping[str, Verb]:
     """Import every module of the store; return its verbs."""
     package = importlib.import_module("weft.store")
@@ -87,6 +88,12 @@ def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     return typing.get_type_hints(function, include_extras=True)
 
 
+@cache
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The parameters of a call: those of the function without the first."""
+    return inspect.Signature(list(inspect.signature(function).parameters.values())[1:])
+
+
 def arguments_of(
     function: Callable[..., Any], called: object, given: Mapping[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -102,9 +109,8 @@ def arguments_of(
             raise InputError('A call is {"args": […], "kwargs": {…}}, and nothing else.')
     if _has_nul(called):
         raise InputError("There is a NUL in this call; neither a store nor a program takes one.")
-    parameters = list(inspect.signature(function).parameters.values())[1:]
     try:
-        bound = inspect.Signature(parameters).bind(*args, **kwargs)
+        bound = _signature_of(function).bind(*args, **kwargs)
     except TypeError as error:
         raise InputError(f"{function.__name__}: {error}.") from error
     hints = hints_of(function)

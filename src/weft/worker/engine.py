@@ -436,7 +436,10 @@ def _hedge(site: Site) -> None:
 
 
 async def _wait_death(site: Site, place: ProcessPlace) -> None:
-    """Wait for a heartbeat, or until a worker process of this host is gone."""
+    """Wait for a heartbeat, or at home until a worker process of this host is gone."""
+    if site.transport is not None:
+        await anyio.sleep(site.config.tuning.heartbeat)  # each question would go to home
+        return
     with anyio.move_on_after(site.config.tuning.heartbeat):
         while True:
             await anyio.sleep(_GLANCE)

@@ -56,6 +56,7 @@ _SLOW_THREADS: Final = 4  # requests that start git or read files at the same ti
 _STREAM_THREADS: Final = 2  # for followers of events
 
 _ROUTERS: Final = (
+    verb_routes,  # first, since worker hosts call them most often
     task_routes,
     review_routes,
     member_routes,
@@ -64,7 +65,6 @@ _ROUTERS: Final = (
     event_routes,
     token_routes,
     host_routes,
-    verb_routes,
 )
 _PAGE: Final = (
     shell_routes,
