@@ -61,7 +61,7 @@ def test_files_that_rarely_change_together_make_a_split_that_pays() -> None:
 @pytest.mark.parametrize(
     ("files", "history", "words"),
     [
-        (API[:2], past(API), "2 files, fewer than 3"),
+        (API[:2], past(API), "it has 2 files, and a task with fewer than 3 is not split"),
         (API, past(API), "two groups"),
         ([*API, *UI], past([*API, *UI]), "two groups"),
     ],

@@ -78,7 +78,10 @@ class KnownFiles(Struct, frozen=True, kw_only=True):
 def advise(task: str, files: Sequence[str], known: KnownFiles, costs: SplitCosts) -> SplitAdvice:
     """Decide whether a task that changes these files is worth splitting."""
     if len(files) < LEAST_FILES:
-        return _refuse(task, f"it changes {count(len(files), 'file')}, fewer than {LEAST_FILES}")
+        number = count(len(files), "file")
+        return _refuse(
+            task, f"it has {number}, and a task with fewer than {LEAST_FILES} is not split"
+        )
     hubs = tuple(file for file in files if known.history.is_hub(file))
     groups, wiring = _divide([file for file in files if file not in hubs], known)
     if len(groups) < 2:

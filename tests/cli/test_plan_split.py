@@ -76,11 +76,11 @@ def test_a_split_is_proposed_with_its_gain_and_written_only_when_asked(project: 
     assert first["after"] <= 0.7 * first["before"]
     assert [part["files"] for part in first["subtasks"]] == [FILES[:3], FILES[3:]]
     assert (second["pays"], second["subtasks"]) == (False, [])
-    assert second["reason"] == "it changes 1 file, fewer than 3"
+    assert second["reason"] == "it has 1 file, and a task with fewer than 3 is not split"
     assert (project / "plan.md").read_text() == PLAN
     shown = weft(project, "plan", "show", "plan.md").stdout
     assert "Split:          1.1 into 2 parts: " in shown
-    assert "not 1.2: it changes 1 file, fewer than 3" in shown
+    assert "not 1.2: it has 1 file, and a task with fewer than 3 is not split" in shown
     (project / "weft.toml").write_text('[plan]\nsplit = "off"\n')
     assert "Split:" not in weft(project, "plan", "show", "plan.md").stdout
     [written] = split(project, "1.1", "--write")

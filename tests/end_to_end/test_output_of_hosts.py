@@ -12,7 +12,7 @@ from end_to_end.run_project import RunProject
 from end_to_end.worker_hosts import WorkerHosts
 from wait_until import PATIENCE, wait_until
 from weft.project.project import get_local_project
-from weft.runs.attempt_output import TaskLog
+from weft.runs.attempt_output import TaskLog, read_prompt
 from weft.runs.log_pages import LogPage, LogPages
 from weft.store.tasks import get_task
 
@@ -49,6 +49,14 @@ def read_page(project: RunProject, task: int) -> LogPage:
         return LogPages().read(log, log.get_attempt(None), None, 10)
 
 
+def read_task_prompt(project: RunProject, task: int) -> str:
+    place = get_local_project(project.root, project.environment)
+    with place.open_store() as store:
+        row = get_task(store, task)
+        log = TaskLog(project=place, store=store, task=row, stream="stdout", raw=False)
+        return read_prompt(log, log.get_attempt(None))
+
+
 def test_raw_output_is_fetched_from_its_host_without_the_secrets_of_the_host(
     hosts: WorkerHosts,
 ) -> None:
@@ -72,6 +80,7 @@ def test_raw_output_is_fetched_from_its_host_without_the_secrets_of_the_host(
     assert "trouble" in errors.stdout, errors.stderr
     assert SECRET not in readable.stdout + followed.stdout + raw.stdout + errors.stdout
     assert "key " in raw.stdout
+    assert read_task_prompt(project, attempt["task"]).startswith("Make a\n")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(timeout=PATIENCE) == 0
     away = project.weft("logs", task, "--raw")

@@ -107,7 +107,7 @@ def eventful(store: Store, names: Sequence[str] = ("a", "b", "c")) -> RunReport:
     )  # fmt: skip
     complete(store, gate, RUN, landing.sequence, now=START + 10)
     begin(store, b, now=11)
-    return build_report(read_history(store, RUN, now=START + 12), now=START + 12)
+    return build_report(read_history(store, RUN, now=START + 12), now=START + 12, hosts={})
 
 
 def test_every_attempt_is_told_with_its_slot_outcome_and_fate(store: Store) -> None:
@@ -185,7 +185,7 @@ def test_a_page_escapes_all_that_others_said(store: Store) -> None:
 
 def test_a_run_that_has_not_begun_has_a_report(store: Store) -> None:
     submit(store, ["a"])
-    told = build_report(read_history(store, RUN, now=START + 1), now=START + 1)
+    told = build_report(read_history(store, RUN, now=START + 1), now=START + 1, hosts={})
     assert (told.attempts, told.figures.makespan, told.figures.bound) == ((), 0.0, 0.0)
     assert "Nothing has run yet" in report_page.render(told)
 

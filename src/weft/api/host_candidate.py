@@ -25,6 +25,7 @@ from weft.project.project import Project
 from weft.store import Store
 from weft.store.leases import get_lease
 from weft.store.tasks import get_task, list_attempts
+from weft.words import full_label
 
 _ENDED_WELL: Final = frozenset({"success", *STEPS})
 
@@ -36,13 +37,13 @@ def require_sound(store: Store, project: Project, fence: int, outcome: Outcome) 
         return
     name = CandidateName(task=lease.task, attempt=lease.attempt, fence=fence)
     tip = find_tip(project.root, name.ref)
+    task, attempts = get_task(store, lease.task), list_attempts(store, lease.task)
     if tip is None or tip.id != outcome.candidate:
         raise Refused(
-            f"The candidate {outcome.candidate[:12]} of task {lease.task} was not pushed."
+            f"The candidate {outcome.candidate[:12]} of task {full_label(task)} was not pushed."
         )
     if outcome.kind not in _ENDED_WELL:
         return  # kept for the next attempt, whose own candidate is examined
-    task, attempts = get_task(store, lease.task), list_attempts(store, lease.task)
     if any(stages.looks(made.stage) for made in attempts if made.number == lease.attempt):
         return _require_subject(task, attempts, outcome)
     changes = _list_changes(project.root, outcome.base or "", outcome.candidate)
@@ -57,7 +58,7 @@ def _require_subject(task: Task, attempts: Sequence[Attempt], outcome: Outcome) 
     maker = stages.maker(task.request.stages)
     made = [old for old in attempts if maker and old.stage == maker.name and old.candidate]
     if made and (made[-1].candidate, made[-1].base) != (outcome.candidate, outcome.base):
-        raise Refused(f"The review of task {task.id} is about another candidate.")
+        raise Refused(f"The review of task {full_label(task)} is about another candidate.")
 
 
 def _list_changes(root: Path, base: str, candidate: str) -> list[FileChange]:

@@ -27,10 +27,11 @@ _PAUSE: Final = 0.5
 
 
 def fetch_for(site: Site, task: Task) -> None:
-    """Fetch the commits that an attempt of a task may build on.
+    """Fetch the commits from which an attempt of a task starts, before it starts.
 
-    At home they are there, or on the git remote that hosts reach. Where home publishes its commits
-    on a remote, wait for those that must be there.
+    A worker host fetches them from home, and waits up to 30 s for a trunk that home has not
+    published yet; then raise `NoAnswer`. Home has its own commits; it fetches candidates of hosts
+    from the git remote, if there is one.
     """
     if site.transport is None:
         if site.publisher is not None and _find_missing(site, _list_commits(site, task)):

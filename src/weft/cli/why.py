@@ -154,7 +154,8 @@ def _verdict_lines(gate: AtGate, verdict: CheckVerdict) -> Iterator[str]:
 
 def _history_lines(why: Explanation) -> Iterator[str]:
     history: list[tuple[float, str, Sequence[str]]] = [
-        (attempt.started, _describe_attempt(attempt), ()) for attempt in why.attempts
+        (attempt.started, _describe_attempt(attempt, why.hosts.get(attempt.worker)), ())
+        for attempt in why.attempts
     ]
     history += [
         (event.at, text, event.data.get("changes", ()))
@@ -166,11 +167,12 @@ def _history_lines(why: Explanation) -> Iterator[str]:
         yield from (f"      {change}" for change in changes)
 
 
-def _describe_attempt(attempt: Attempt) -> str:
+def _describe_attempt(attempt: Attempt, host: str | None) -> str:
     stage = f", {attempt.stage}" if attempt.stage not in (None, attempt.agent) else ""
     took = "" if attempt.ended is None else f", took {duration(attempt.ended - attempt.started)}"
     cost = f", {dollars(attempt.micro_usd)}" if attempt.micro_usd else ""
-    return f"▶ attempt {attempt.number} ({attempt.agent or 'a person'}{stage}){took}{cost}"
+    where = f" on {host}" if host else ""
+    return f"▶ attempt {attempt.number} ({attempt.agent or 'a person'}{stage}){where}{took}{cost}"
 
 
 def as_dict(why: Explanation) -> dict[str, Any]:
@@ -188,7 +190,10 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "obstacles": list(why.obstacles),
         "place": None if why.place is None else asdict(why.place),
         "gate": None if why.gate is None else _gate_dict(why.gate),
-        "attempts": [asdict(attempt) for attempt in why.attempts],
+        "attempts": [
+            {**asdict(attempt), "host": why.hosts.get(attempt.worker, "")}
+            for attempt in why.attempts
+        ],
         "team": to_builtins(why.team),
         "hops": [asdict(hop) for hop in why.hops],
         "silent_since": why.silent and why.silent.silent_since,

@@ -17,6 +17,7 @@ from weft.cli.poll_interval import A_RUN
 from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
 from weft.errors import InputError
+from weft.formats import duration
 from weft.model import Event, Task
 from weft.process.service_manager import notify_ready
 from weft.project.project import get_local_project
@@ -127,8 +128,8 @@ def command(
     `weft worker --leave`, with the same server or store, hands back at once: agents are stopped,
     their work is kept, and their tasks start again elsewhere without a lost attempt.
 
-    With --json each attempt that starts or ends is one JSON object on a line, and so is each
-    warning.
+    With --json each attempt and each check for home that starts or ends is one JSON object on a
+    line, and so is each warning.
     """
     if server is not None:
         os.environ[SERVER] = server
@@ -187,7 +188,8 @@ def command(
 
 
 class WorkerLog:
-    """The lines about this worker's attempts: starts, ends and warnings."""
+    """The lines about this worker's attempts and its checks for other hosts: starts, ends and
+    warnings."""
 
     rhythm = A_RUN
 
@@ -204,6 +206,7 @@ class WorkerLog:
         self._worker = ""
         self._fences: set[int] = set()
         self._tasks: dict[int, Task] = {}  # of running attempts
+        self._checks: set[tuple[str, str]] = set()  # runs and trees that it checks for home
         self._told_to_leave = False
 
     def begin(self, worker: str) -> WorkerLog:
@@ -239,6 +242,7 @@ class WorkerLog:
             self._say(fields, "told to leave: tasks are handed back")
         if event.kind in _STARTS and data["worker"] == self._worker:
             self._fences.add(data["fence"])
+        self._tell_of_check(event)
         if event.task is None or data.get("fence") not in self._fences or line(event) is None:
             return
         task = self._get_task(event.task)
@@ -254,6 +258,20 @@ class WorkerLog:
         if id not in self._tasks:
             self._tasks[id] = get_task(self._store, id)
         return self._tasks[id]
+
+    def _tell_of_check(self, event: Event) -> None:
+        """Print the start of a check that this worker took from home, and its verdict."""
+        data = event.data
+        tree = data.get("tree", "")
+        fields = {"event": event.kind, "at": event.at, **data}
+        if event.kind == "lease_taken" and tree and data["worker"] == self._worker:
+            self._checks.add((data["holder"], tree))
+            self._say(fields, f"▶ {data['holder']}: check of tree {tree[:12]}")
+        if event.kind == "checked" and data["host"] and (event.run, tree) in self._checks:
+            mark, word = ("✓", "passed") if data["passed"] else ("✗", "failed")
+            took = duration(data["seconds"])
+            text = f"{mark} {event.run}: check of tree {tree[:12]} {word} in {took}"
+            self._say({**fields, "run": event.run}, text)
 
     def _say(self, fields: dict[str, Any], text: str) -> None:
         say(json.dumps(fields, ensure_ascii=True) if self._as_json else text)

@@ -112,10 +112,11 @@ def _attempt(attempt: AttemptReport, title: str, landed: str | None) -> str:
     fate = escaped(describe_fate(attempt.fate))
     tag = f'<span class="tag {find_kind(attempt.fate)}">{fate}</span>'
     reason = _reason(attempt.reason) if attempt.reason.strip() else ""
+    where = f'<div class="dim">on {escaped(attempt.host)}</div>' if attempt.host else ""
     return (
         f'<tr data-t="{escaped(attempt.task)}"><td><span class="id">{escaped(attempt.task)}</span> '
         f'<span class="dim">{escaped(title)}</span></td><td class="r">{attempt.number}</td>'
-        f'<td class="n">{escaped(attempt.agent or "")}</td>'
+        f'<td class="n">{escaped(attempt.agent or "")}{where}</td>'
         f'<td class="n">{escaped(attempt.stage or "")}</td>'
         f'<td class="r n">{duration(attempt.start)}</td>'
         f'<td class="r n">{duration(attempt.end - attempt.start)}</td><td>{tag}{reason}</td>'

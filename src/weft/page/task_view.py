@@ -185,12 +185,17 @@ def _log(view: TaskView) -> Part:
     return [search, matches, render_log(view.log, address)]
 
 
+def _place(view: TaskView, attempt: Attempt) -> str:
+    host = view.explanation.hosts.get(attempt.worker)
+    return f" on {host}" if host else ""
+
+
 def _attempts(view: TaskView) -> Html:
     task = view.explanation.task.id
     rows = [
         tr(
             link(f"task/{task}/log?attempt={attempt.number}", str(attempt.number)),
-            attempt.agent or "",
+            f"{attempt.agent or ''}{_place(view, attempt)}",
             attempt.stage or "",
             attempt.outcome or ("under way" if attempt.ended is None else ""),
             clock(attempt.started),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,7 +44,7 @@ from weft.words import full_label, task_state
 log = logging.getLogger(__name__)
 
 LOOK: Final = 0.25  # seconds between looks at an output that grows
-_PROMPT: Final = 1 << 20  # bytes of a prompt that are shown
+_PROMPT: Final = 1 << 20  # characters of a prompt that are shown
 _AWAY: Final = 1.0  # seconds before a server is asked again that was not there
 
 LineReader = Callable[[OutputLine], list[str]]
@@ -96,7 +96,7 @@ def fetch_piece(
 
     Raise `Refused` with the place of the output if the host is away or does not answer.
     """
-    if stream not in ("stdout", "stderr") or offset < 0:
+    if stream not in get_args(Stream) or offset < 0:
         raise InputError(f"There is no output {stream[:100]!r} from {offset} on.")
     with project.open_store() as store:
         piece = ask_host(store, attempt, stream=stream, offset=offset, ended=ended)
@@ -107,15 +107,16 @@ def fetch_piece(
 
 
 def read_prompt(log: TaskLog, attempt: Attempt) -> str:
-    """Return the prompt that an agent of this host was given; '' if it is not here."""
-    directory = home(_common(log.project.root), log.home) / f"{attempt.task}.{attempt.number}"
-    try:
-        with (directory / attempt_files.STDIN).open("rb") as file:
-            given = file.read(_PROMPT)
-    except OSError:
-        return ""
-    text = given.decode(errors="replace")
-    return make_redactor(log.project, attempt.agent or "").redact_text(text)
+    """Return the prompt of an attempt, from its host if that is another host.
+
+    Raise `Refused` with the place of the prompt if the host is away or does not answer.
+    """
+    prompt = ""
+    for line in replace(log, stream="stdin", raw=True).read(attempt):
+        prompt += f"{line.text}\n"
+        if len(prompt) > _PROMPT:
+            break
+    return prompt.encode(errors="replace").decode()
 
 
 def make_redactor(project: Project, agent: str) -> Redactor:

@@ -26,6 +26,7 @@ from weft.model import (
     Wait,
     Worker,
 )
+from weft.runs.attempt_hosts import find_hosts
 from weft.runs.queue_view import name_entries
 from weft.runs.task_names import get_named_task
 from weft.store import Store
@@ -87,6 +88,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     silent: Worker | None  # worker of the running attempt, if it is silent
     events: tuple[Event, ...]  # without admissions and reports of agents
     team: TeamView | None = None
+    hosts: Mapping[str, str] = {}  # worker hosts of the attempts, by worker; without home
 
 
 @reads
@@ -106,6 +108,7 @@ def explain_task(store: Store, name: str, *, now: float, tenant: str | None = No
         silent=_silent(store, attempts, now),
         events=tuple(milestones(store, task.id)),
         team=find_team(store, task.id),
+        hosts=find_hosts(store, attempts, now=now),
     )
 
 

@@ -1,7 +1,8 @@
-"""Parts of an attempt's output, and parts that come from the host of the attempt.
+"""Output of attempts that ran on a worker host, fetched from that host.
 
-A reader leaves a request in the store and waits; the worker of the host answers it. The answer of
-a host is not trusted: it is bounded, and goes forward.
+The reader writes a request into the store and waits. A worker of the host reads the request and
+writes the answer: the lines after an offset. The reader does not trust the answer: its size has a
+bound, and the offset of each line must be larger than the offset before.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from weft.process.process_identity import get_place
 from weft.store import Store
 from weft.store.limit_table import identity
 from weft.store.output_requests import find_output_answer, request_output
-from weft.store.tasks import list_attempts
+from weft.store.tasks import get_task, list_attempts
 from weft.store.workers import find_workers, list_workers
+from weft.words import full_label
 
 MOST: Final = 256 << 10  # bytes of the lines in a part; a single line may be longer
 _PATIENCE: Final = 15.0  # seconds until a host that is present has answered
 _LOOK: Final = 0.1  # seconds between two looks for an answer
 
-Stream = Literal["stdout", "stderr"]
+Stream = Literal["stdin", "stdout", "stderr"]
+"""A file of an attempt: its prompt, its output or its errors."""
 
 
 class AttemptName(Struct, frozen=True, kw_only=True):
@@ -46,7 +49,7 @@ class OutputPiece(Struct, frozen=True, kw_only=True):
 
 
 def shorten_piece(piece: OutputPiece, most: int = MOST) -> OutputPiece:
-    """Return the first lines of a part, with at most so many bytes or a single line."""
+    """Return the first lines of a piece: at most `most` bytes, but at least one line."""
     size = 0
     for number, line in enumerate(piece.lines):
         size += len(line.text) + len(line.last)
@@ -63,7 +66,11 @@ def encode_piece(piece: OutputPiece | None) -> str:
 def ask_host(
     store: Store, attempt: AttemptName, *, stream: Stream, offset: int, ended: bool
 ) -> OutputPiece | None:
-    """Ask the host of an attempt for output after an offset; return None if it is this host."""
+    """Fetch output after an offset from the host of an attempt, and wait for the answer.
+
+    Return None if the attempt ran on this host. Raise `Refused` if no worker of that host runs, or
+    if none answers in time.
+    """
     [row] = [row for row in list_attempts(store, attempt.task) if row.number == attempt.number]
     worker = find_workers(store, [row.worker], now=time.time()).get(row.worker)
     if worker is None or worker.host == get_place().host or worker.gates:
@@ -95,7 +102,7 @@ def read_answer(answer: str, offset: int, place: str) -> OutputPiece:
     except msgspec.DecodeError as error:
         raise Refused(f"{place}, which answered nonsense: {error}.") from error
     if piece is None:
-        raise Refused(f"{place}, which has deleted it.")
+        raise Refused(f"{place}, which has deleted them.")
     ends = [offset, *(line.end for line in piece.lines)]
     if piece.adapter not in ADAPTERS or any(low >= high for low, high in pairwise(ends)):
         raise Refused(f"{place}, which answered nonsense.")
@@ -104,7 +111,8 @@ def read_answer(answer: str, offset: int, place: str) -> OutputPiece:
 
 def _place(store: Store, attempt: Attempt, worker: Worker) -> str:
     directory = f"weft/attempts/{identity(store)[:12]}/{attempt.task}.{attempt.number}"
+    task = full_label(get_task(store, attempt.task))
     return (
-        f"The output of attempt {attempt.number} of task {attempt.task} is in {directory}, in the "
+        f"Prompt and output of attempt {attempt.number} of task {task} are in {directory}, in the "
         f"mirror of the host {worker.host}"
     )

@@ -111,7 +111,9 @@ def take_check(tx: Transaction, worker: str, *, now: float) -> CheckOrder | None
     fence = lease_to_worker(tx, scene.ledger, worker, costs, kind="check", holder=run, now=now)
     tx.run("assign_check_order", number=row["number"], fence=fence)
     entries = json.loads(row["entries"])
-    note_taken(tx, fence, worker, kind="check", holder=run, entries=entries, now=now)
+    note_taken(
+        tx, fence, worker, kind="check", holder=run, entries=entries, tree=row["tree"], now=now
+    )
     return CheckOrder(
         fence=fence,
         run=run,
@@ -165,7 +167,10 @@ def decline_check(tx: Transaction, fence: int, reason: str, *, now: float) -> No
 
 
 def _require_wanted(tx: Transaction, fence: int) -> Row:
-    """Return the order under a fence; refuse a fence that is not current."""
+    """Return the order whose check has this fence.
+
+    Raise `StaleFence` if the lease of the check has ended or no gate waits for the result.
+    """
     lease, order = tx.one("lease", fence=fence), tx.one("check_order_under", fence=fence)
     if lease is None or lease["state"] == "released" or order is None or not _is_wanted(order):
         raise StaleFence(f"Fence {fence} is no longer current: no gate waits for its check.")
@@ -173,7 +178,7 @@ def _require_wanted(tx: Transaction, fence: int) -> Row:
 
 
 def is_ordered(tx: Transaction, fence: int) -> bool:
-    """Tell whether a worker host runs the check of a lease."""
+    """Return True if a worker host runs the check with this fence, False if home runs it."""
     return tx.one("check_order_under", fence=fence) is not None
 
 

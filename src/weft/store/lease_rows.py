@@ -68,9 +68,10 @@ def note_taken(
     kind: str,
     holder: str,
     entries: Sequence[str],
+    tree: str = "",
     now: float,
 ) -> None:
-    """Log that a worker took a gate or a check."""
+    """Log that a worker took a gate or a check; `tree` is that of a check for home."""
     tx.event(
         "lease_taken",
         now=now,
@@ -79,6 +80,7 @@ def note_taken(
         holder=holder,
         worker=worker,
         entries=entries,
+        tree=tree,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import Final
+from typing import Final, get_args
 
 import anyio
 from anyio.to_thread import run_sync
@@ -26,7 +26,7 @@ _LOOK: Final = 1.0  # seconds between two looks for requests
 _SOON: Final = 0.1  # the same while a reader reads on
 _LOOKS: Final = 20  # quick looks after an answer
 
-_STREAMS: Final[dict[str, Stream]] = {"stdout": "stdout", "stderr": "stderr"}
+_STREAMS: Final[dict[str, Stream]] = {stream: stream for stream in get_args(Stream)}
 
 
 async def answer_loop(site: Site, host: str) -> None:

@@ -45,6 +45,7 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     tokens: int
     micro_usd: int
     commit: str | None
+    host: str = ""  # the worker host on which it ran; '': home
 
     @property
     def failed(self) -> bool:

@@ -27,13 +27,15 @@ from weft.words import describe_prediction
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}
 
 
-def build_report(past: RunHistory, *, now: float) -> RunReport:
-    return _Past(past, now).report()
+def build_report(past: RunHistory, *, now: float, hosts: Mapping[str, str]) -> RunReport:
+    """Make the report of a run; `hosts` maps workers to the worker hosts of their attempts."""
+    return _Past(past, now, hosts).report()
 
 
 class _Past:
-    def __init__(self, past: RunHistory, now: float) -> None:
+    def __init__(self, past: RunHistory, now: float, hosts: Mapping[str, str]) -> None:
         self._past = past
+        self._hosts = hosts
         self._zero = past.run.submitted
         ended = [event.at for event in past.events if event.kind == "run_ended"]
         self._now = ended[-1] if ended and past.run.state == "ended" else now
@@ -118,6 +120,7 @@ class _Past:
                 tokens=row.tokens,
                 micro_usd=row.micro_usd,
                 commit=row.candidate,
+                host=self._hosts.get(row.worker, ""),
             )
             for row in rows
         )

@@ -89,7 +89,7 @@ async def task(
             window = _read_window(parts, log, chosen, start, most, line)
             matches, more = _search(parts, log, chosen, q)
         elif chosen is not None and tab == "prompt":
-            prompt = read_prompt(log, chosen)
+            prompt = _read_prompt(log, chosen)
         may_act = has(who, ADMIN)
         return render_task(
             TaskView(
@@ -127,6 +127,13 @@ def _choose(attempts: Iterable[Attempt], number: int | None) -> Attempt | None:
 
 def _open_log(parts: Parts, task: Task, stream: OutputStream) -> TaskLog:
     return TaskLog(project=parts.project, store=parts.store, task=task, stream=stream, raw=False)
+
+
+def _read_prompt(log: TaskLog, attempt: Attempt) -> str:
+    try:
+        return read_prompt(log, attempt)
+    except Refused as error:
+        return str(error)
 
 
 def _read_window(
