@@ -49,7 +49,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the state of the hosts to the report of a test that failed."""
     report = yield
-    hosts = getattr(item, "funcargs", {}).get("hosts")
-    if report.failed and isinstance(hosts, ObservedHosts):
-        report.sections.append(("hosts", hosts.describe()))
+    for given in getattr(item, "funcargs", {}).values():
+        if report.failed and isinstance(given, ObservedHosts):
+            report.sections.append(("hosts", given.describe()))
     return report

@@ -202,6 +202,16 @@ class ObservedHosts(ThreeHosts):
         for name in environments:
             self.wait_ready(self.workers[name])
 
+    def restart_beside_store(self, remote: str) -> None:
+        """Kill the workers, and start others that reach the database and a git remote alone."""
+        for name in _FAR:
+            self.workers[name].kill()
+            command = ("worker", "--store", self.direct, "--remote", remote, "--json")
+            host = self.network.hosts[name]
+            self.workers[name] = self.weft(host, *command, "--slots", "2", "--label", "far")
+        for name in _FAR:
+            self.wait_ready(self.workers[name])
+
     def restart_home(self, store: str | None = None) -> None:
         """Kill the server of home, and start another, over its usual store or another way to it."""
         assert self.server is not None
