@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from bench.figures import figure
+from weft.candidate_records import CheckVerdict, Entry, GateRows, Landing
 from weft.gate.policy.gate_records import Check, GateState, GateStep, Purpose
 from weft.gate.policy.next_step import step
-from weft.model import CheckVerdict, Entry, GateRows, Landing
 
 _SEEDS = 100
 _RETRIES = (Purpose.RETRY, Purpose.BLAME)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from weft.candidate_records import CheckVerdict, Entry, GateRows, Landing, MergeConflict
 from weft.gate.policy.gate_records import (
     Check,
     Combination,
@@ -21,7 +22,6 @@ from weft.gate.policy.gate_records import (
     Rejection,
     RejectionReason,
 )
-from weft.model import CheckVerdict, Entry, GateRows, Landing, MergeConflict
 
 Step = Callable[[GateState], GateStep]
 Pair = frozenset[str]

@@ -23,8 +23,8 @@ from weft.agents.prompt import (
     variables,
     write_prompt,
 )
+from weft.candidate_records import ReviewComment, ReviewRound
 from weft.errors import InputError
-from weft.model import ReviewComment, ReviewRound
 
 TEMPLATES = Path(maintenance.__file__).parent / "agents"
 

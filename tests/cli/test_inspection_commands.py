@@ -25,18 +25,10 @@ from cli.shell import (
 from repositories import content, git
 from store_helpers import hire, put, url
 from wait_until import PATIENCE
+from weft.candidate_records import CheckVerdict, MergeConflict
 from weft.cli import weft as group
 from weft.errors import InputError, Refused
-from weft.model import (
-    HUMAN,
-    CheckVerdict,
-    MergeConflict,
-    NewRun,
-    NewTask,
-    Outcome,
-    State,
-    TaskRequest,
-)
+from weft.model import HUMAN, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.store import Store
 from weft.store.admission import admit_task, drain
 from weft.store.attempt_end import finish

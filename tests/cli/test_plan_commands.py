@@ -18,8 +18,9 @@ from html_pages import Tags
 from repositories import commit_all, make_repository
 from store_helpers import DONE, go, hire, put
 from weft import cli, git
+from weft.candidate_records import CheckVerdict
 from weft.formats import cells
-from weft.model import CheckVerdict, NewRun, NewTask, Outcome, State
+from weft.model import NewRun, NewTask, Outcome, State
 from weft.page import plan_page
 from weft.project.own_repository import get_repository
 from weft.runs import plan_check

@@ -17,9 +17,9 @@ import pytest
 
 from gate.gate_run import RUN, WORKER, Stage, drive, gate_site, make_project, marked_processes, task
 from store_helpers import caught, snapshot, weaken
+from weft.candidate_records import CheckVerdict
 from weft.errors import Refused
 from weft.gate.check_run import CheckResult, CheckRun, Command, end_orphaned_check
-from weft.model import CheckVerdict
 from weft.process import agent_process as process
 from weft.process.agent_process import Spawn
 from weft.process.process_identity import boottime

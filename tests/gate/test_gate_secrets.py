@@ -8,7 +8,7 @@ import pytest
 
 from gate.gate_run import RUN, WORKER, Stage, task
 from store_helpers import snapshot
-from weft.model import MergeConflict
+from weft.candidate_records import MergeConflict
 from weft.redaction import Redactor
 from weft.store.gate import block_gate, record_conflict, reject
 from weft.store.leases import take

@@ -16,9 +16,10 @@ from gate.gate_run import (
     run_git,
     task,
 )
+from weft.candidate_records import CommentDraft, Review
 from weft.errors import InputError, Refused
 from weft.gate.review_view import list_in_review, read_review
-from weft.model import CommentDraft, NewTask, Outcome, Review, State, TaskKind, TaskRequest
+from weft.model import NewTask, Outcome, State, TaskKind, TaskRequest
 from weft.model import Stage as Step
 from weft.project.project import get_project
 from weft.store import Store

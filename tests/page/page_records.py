@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from weft.model import (
-    Attempt,
-    CheckVerdict,
-    Class,
-    Entry,
-    GateRows,
-    Landing,
-    Limit,
-    MergeConflict,
-    Priority,
-    State,
-    Task,
-    TaskRequest,
-    Wait,
-)
+from weft.candidate_records import CheckVerdict, Entry, GateRows, Landing, MergeConflict
+from weft.model import Attempt, Class, Limit, Priority, State, Task, TaskRequest, Wait
 from weft.runs.attention import AttentionItem
 from weft.runs.decisions import Decision
 from weft.runs.explanation import AtGate, Explanation, Reproduction

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from page.page_records import EVIL, NOW
+from weft.candidate_records import ReviewComment
 from weft.gate.review_diff import DiffFile, DiffHunk, DiffLine, find_line
 from weft.gate.review_view import EarlierComment, ReviewItem, ReviewView
-from weft.model import ReviewComment
 from weft.page.diff_table import (
     MOST,
     LineNotes,

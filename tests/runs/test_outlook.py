@@ -7,15 +7,12 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from weft.candidate_records import CheckVerdict, Entry, GateRows, Landing
 from weft.model import (
     HUMAN,
     Attempt,
-    CheckVerdict,
     Class,
-    Entry,
     Event,
-    GateRows,
-    Landing,
     Priority,
     Stage,
     State,

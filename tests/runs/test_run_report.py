@@ -9,8 +9,9 @@ import pytest
 from html_pages import Tags
 from store_helpers import hire, put, url
 from weft.admission.capacity import attempt_demand
+from weft.candidate_records import CheckVerdict
 from weft.errors import InputError
-from weft.model import CheckVerdict, Grant, NewRun, NewTask, Outcome, State, TaskRequest
+from weft.model import Grant, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.page import report_page
 from weft.runs import report
 from weft.runs.report.limit_use import UseStep
@@ -22,7 +23,8 @@ from weft.store.attempt_end import finish
 from weft.store.gate import complete, intend, record_verdict, reject
 from weft.store.leases import take
 from weft.store.limit_table import set_limit
-from weft.store.runs import read_history, submit_run
+from weft.store.run_history import read_history
+from weft.store.runs import submit_run
 
 __all__ = ["url"]  # the fixture: both kinds of store
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from weft.candidate_records import BranchLanding
 from weft.errors import NotFound, Refused
-from weft.model import BranchLanding, NewRun
+from weft.model import NewRun
 from weft.store import Store
 from weft.store.branch_landings import (
     complete_branch_landing,

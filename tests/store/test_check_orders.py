@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from store_helpers import hire, used
 from store_helpers import url as url
+from weft.candidate_records import CheckOrder, HostResult, NewCheckOrder
 from weft.errors import Refused, StaleFence
-from weft.model import CheckOrder, HostResult, NewCheckOrder, NewRun
+from weft.model import NewRun
 from weft.store import Store
 from weft.store.check_orders import (
     CheckHosts,

@@ -8,8 +8,9 @@ import pytest
 
 from databases import look
 from store_helpers import TABLES, url
+from weft.candidate_records import CheckVerdict, MergeConflict
 from weft.errors import Refused, StaleFence
-from weft.model import CheckVerdict, MergeConflict, NewRun, NewTask, NewWorker, Outcome, State
+from weft.model import NewRun, NewTask, NewWorker, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.attempt_end import finish

@@ -14,8 +14,9 @@ import pytest
 
 from store_helpers import first_fence
 from weft import maintenance, runs, swarm
+from weft.candidate_records import Entry
 from weft.errors import InputError
-from weft.model import Class, Entry, Event, NewRun, NewTask, NewWorker, Stage, State, TaskRequest
+from weft.model import Class, Event, NewRun, NewTask, NewWorker, Stage, State, TaskRequest
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.overview import overview
@@ -28,7 +29,8 @@ from weft.store.remote_calls import (
     encode,
     hints_of,
 )
-from weft.store.runs import read_history, submit_run
+from weft.store.run_history import read_history
+from weft.store.runs import submit_run
 from weft.store.tasks import submit
 from weft.store.workers import register
 

@@ -10,17 +10,9 @@ from msgspec.structs import replace
 
 from databases import look
 from store_helpers import drain, go, hire, put, state, url, used
+from weft.candidate_records import CheckVerdict
 from weft.errors import NotFound, Refused
-from weft.model import (
-    CheckVerdict,
-    NewRun,
-    NewTask,
-    Outcome,
-    Stage,
-    State,
-    TaskRequest,
-    TeamRequest,
-)
+from weft.model import NewRun, NewTask, Outcome, Stage, State, TaskRequest, TeamRequest
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.attempt_end import finish

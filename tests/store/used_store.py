@@ -16,18 +16,9 @@ from pathlib import Path
 import psycopg
 
 from store_helpers import drain, go, hire, put
+from weft.candidate_records import CheckVerdict, MergeConflict
 from weft.config import GateSettings, RunSettings
-from weft.model import (
-    CheckVerdict,
-    Class,
-    MergeConflict,
-    NewMember,
-    NewRun,
-    NewTask,
-    Outcome,
-    State,
-    TaskRequest,
-)
+from weft.model import Class, NewMember, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.store import Store, open_store
 from weft.store.admission import admit_task
 from weft.store.attempt_end import finish
@@ -49,7 +40,8 @@ from weft.store.overview import overview
 from weft.store.probe import probe
 from weft.store.projections import PLAN_MARKS, TARGET_BRANCH, NewProjection, list_projections
 from weft.store.replies import RepeatableRequest, StoredReply, keep_reply
-from weft.store.runs import get_settings, read_history, submit_run
+from weft.store.run_history import read_history
+from weft.store.runs import get_settings, submit_run
 from weft.store.tasks import get_task, list_attempts, list_run, list_tasks
 from weft.store.tokens import create_token, list_tokens
 from weft.store.workers import list_workers

@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from weft.model import CommentAnswer, ReviewComment
+from weft.candidate_records import ReviewComment
+from weft.model import CommentAnswer
 
 LANGUAGE: Final = "weft-review"
 _LONGEST: Final = 200_000

@@ -19,7 +19,8 @@ from weft.agents.agent import Agent
 from weft.agents.comment_answers import write_comments
 from weft.agents.comparison_prompt import write_comparison
 from weft.agents.next_agents import NextAgent, write_args, write_steps
-from weft.model import LEAD, PLAN, ArgValue, ReviewRound
+from weft.candidate_records import ReviewRound
+from weft.model import LEAD, PLAN, ArgValue
 
 _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000

@@ -11,7 +11,8 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from weft import bounds, host_labels
-from weft.model import Class, CommentDraft, Priority
+from weft.candidate_records import CommentDraft
+from weft.model import Class, Priority
 from weft.runs.preparation import RunOptions, run_budget
 from weft.swarm.sent_plan import NewPlan
 from weft.swarm.swarm_records import NewWork

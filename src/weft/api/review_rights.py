@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from weft.candidate_records import CommentDraft, Review, ReviewComment
 from weft.errors import NotFound
 from weft.gate.review_view import (
     ReviewItem,
@@ -15,7 +16,7 @@ from weft.gate.review_view import (
     list_in_review,
     read_review,
 )
-from weft.model import CommentAnswer, CommentDraft, Review, ReviewComment
+from weft.model import CommentAnswer
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.reviews import (

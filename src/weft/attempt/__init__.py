@@ -6,6 +6,9 @@
     briefing        a task -> the content of its prompt
     attempt         an attempt under way in this process
     output_reader   output -> reports, use and signs of trouble
+    start_failure   the end of an attempt whose agent could not be started
+    ended_attempt   an attempt whose agent has ended: its failure, answer and summary
+    work_commit     commits of the work in its workspace
     outcome         the end of an agent and its changes -> the next state of its task; pure
     settlement      the same with its effects, under the fence
     user_checkout   the user's checkout before and after

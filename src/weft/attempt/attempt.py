@@ -22,6 +22,7 @@ from weft.agents.classify import Stop
 from weft.agents.usage import Spent, find_exceeded
 from weft.attempt import settlement as settling
 from weft.attempt.disk_space import taken_since
+from weft.attempt.ended_attempt import TOO_MUCH, Ended
 from weft.attempt.output_reader import OutputReader
 from weft.attempt.recordings import (
     GO,
@@ -161,7 +162,7 @@ class RunningAttempt:
             self._size, self._grown = self._follower.size, now
         if self._size > self._site.config.tuning.output:
             # The wrapper notices only at its next tick; a disk fills faster.
-            self._end_for(settling.TOO_MUCH)
+            self._end_for(TOO_MUCH)
         elif self._stopped is None:
             self._stop_if_over(now)
 
@@ -238,10 +239,10 @@ class RunningAttempt:
         self._running.close()
         self._workspace.close()
 
-    def _end(self) -> settling.Ended:
+    def _end(self) -> Ended:
         assert self._exit is not None
         assert self._after is not None
-        return settling.Ended(
+        return Ended(
             site=self._site,
             fence=self.fence,
             order=self.order,

@@ -16,6 +16,7 @@ from weft.agents.prompt import (
     PromptMessage,
     SentTask,
 )
+from weft.candidate_records import ReviewRound
 from weft.formats import first_sentence
 from weft.model import (
     ASKED,
@@ -28,7 +29,6 @@ from weft.model import (
     Grant,
     Hop,
     Message,
-    ReviewRound,
     Task,
 )
 from weft.stages import LOOKING

@@ -10,74 +10,55 @@ import logging
 import random
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git, stages, workspace
-from weft.admission.capacity import MOST, is_consumable
+from weft.admission.capacity import MOST
 from weft.agents import review_answer
-from weft.agents.adapters import ADAPTERS
-from weft.agents.classify import Ending, Failure, Stop, classify
-from weft.agents.comment_answers import read_answers, remove_answers
-from weft.agents.proposal import Proposal, split_block
-from weft.attempt import outcome, proposed_step, start, start_record, user_checkout
+from weft.agents.classify import Failure
+from weft.agents.comment_answers import read_answers
+from weft.agents.proposal import Proposal
+from weft.attempt import outcome, proposed_step, start_record, user_checkout
+from weft.attempt.ended_attempt import (
+    SUMMARY_LENGTH,
+    Ended,
+    find_failure,
+    other_failure,
+    read_answer,
+    read_summary,
+)
 from weft.attempt.home_transfer import push_candidate
-from weft.attempt.leaked_secrets import SecretFound, refuse_secrets
+from weft.attempt.leaked_secrets import SecretFound
 from weft.attempt.outcome import AttemptWork, NextState
-from weft.attempt.output_reader import OutputReader
 from weft.attempt.proposed_step import StepDecision
-from weft.attempt.start_record import Order
+from weft.attempt.work_commit import commit_nothing, commit_work, keep_work
 from weft.bounds import TEXT
 from weft.errors import (
     InputError,
     Refused,
-    SetUpFailed,
     StoreError,
     WeftError,
     find_passing_fault,
 )
 from weft.formats import listed
 from weft.git.trees import find_file
-from weft.model import PLAN, ErrorClass, Grant, Outcome, Stage, State, TaskRequest
+from weft.model import PLAN, ErrorClass, Outcome, Stage, State, TaskRequest
 from weft.process import BrokenOff
-from weft.process.agent_process import Exit, StopReason
-from weft.project.site import Site
 from weft.store.attempt_end import finish
 from weft.store.attempt_history import count_failures
-from weft.store.base_checks import doubt_set_up
 from weft.store.leases import extend, find_lost, release
 from weft.store.tasks import get_task
 from weft.teams.comparison_answer import read_preference
 from weft.words import task_label
-from weft.workspace import Author, Candidate, Changes, Fingerprint, Workspace
-from weft.workspace.candidate import compose
+from weft.workspace import Changes
 
 log = logging.getLogger(__name__)
 
-TOO_MUCH: Final = "The agent printed more than it may, and was ended."
-
 PLAN_FILE: Final = "plan.md"
 """The file in which a planner may leave its plan, instead of its last message."""
-
-_LONGEST: Final = 4_000  # characters of an agent's summary in a commit message
-
-
-class Ended(Struct, frozen=True, kw_only=True):
-    """An attempt whose agent has ended."""
-
-    site: Site
-    fence: int
-    order: Order
-    workspace: Workspace
-    follower: OutputReader
-    exit: Exit
-    stopped: Stop | None
-    fault: str  # weft's own reason to break it off
-    adopted: bool  # the weft that started it is gone
-    after: Future[Fingerprint]  # the user's checkout, looked at since
 
 
 class SettledFiles(Struct, frozen=True, kw_only=True):
@@ -90,7 +71,7 @@ class SettledFiles(Struct, frozen=True, kw_only=True):
 def settle(ended: Ended) -> State | None:
     """Settle an attempt; return its task's state, or None if the attempt was handed back."""
     try:
-        failure = _failure(ended)
+        failure = find_failure(ended)
         if failure is None:
             return _take_work(ended)
         if failure.kind is ErrorClass.STOPPED:
@@ -115,53 +96,6 @@ def block(ended: Ended, reason: str) -> None:
         _hand_back(ended, "refused")
 
 
-def _failure(ended: Ended) -> Failure | None:
-    if ended.fault:
-        return _other(ended.fault)
-    facts = ADAPTERS[ended.order.adapter].FACTS
-    failure = _broken_off(ended) or classify(
-        Ending(
-            program=ended.order.program,
-            says_result=facts.says_result,
-            exits=facts.exits,
-            status=_status(ended.exit),
-            seen=ended.follower.seen,
-            stopped=ended.stopped,
-            errors=ended.exit.unstarted or ended.follower.errors(),
-        )
-    )
-    died_with_weft = ended.exit.why is StopReason.LOST and ended.adopted
-    if failure is not None and failure.kind is ErrorClass.CRASH and died_with_weft:
-        return _no_failure("It was killed together with the weft that watched over it.")
-    return failure
-
-
-def _status(exit_: Exit) -> int | None:
-    if exit_.unstarted:
-        return 127
-    return -exit_.signal if exit_.signal is not None else exit_.code
-
-
-def _broken_off(ended: Ended) -> Failure | None:
-    """Return the failure for an end that neither the agent nor its limits caused."""
-    match ended.exit.why:
-        case StopReason.FORSAKEN:
-            return _no_failure("weft was gone for too long, and the agent was ended beside it.")
-        case StopReason.ASKED if ended.stopped is None:
-            return _no_failure("A person or program other than weft ended the agent.")
-        case StopReason.OUTPUT:
-            return _other(TOO_MUCH)
-    return None
-
-
-def _no_failure(reason: str) -> Failure:
-    return Failure(kind=ErrorClass.STOPPED, reason=reason, signature="")
-
-
-def _other(reason: str) -> Failure:
-    return Failure(kind=ErrorClass.OTHER, reason=reason, signature=f"other: {reason}")
-
-
 def _take_work(ended: Ended) -> State:
     claims = ended.order.files
     try:
@@ -171,7 +105,7 @@ def _take_work(ended: Ended) -> State:
     except (WeftError, OSError) as error:
         if find_passing_fault(error):
             raise
-        return _fail(ended, _other(f"What the agent left cannot be read: {error}"))
+        return _fail(ended, other_failure(f"What the agent left cannot be read: {error}"))
     if ended.order.stage == PLAN and not claims:
         return _take_plan(ended, changes)
     outside = workspace.out_of_scope(changes, claims)
@@ -187,7 +121,7 @@ def _take_work(ended: Ended) -> State:
     unchanged = fault is not None and fault.kind is ErrorClass.NO_CHANGE
     if fault is not None and not (unchanged and step is not None):
         if unchanged and _has_its_own_check(ended):
-            return _finish(ended, NextState(state=State.GATING), _commit_nothing(ended))
+            return _finish(ended, NextState(state=State.GATING), commit_nothing(ended))
         return _fail(ended, fault)
     if step is not None and (unchanged or not claims):
         return _take_step(ended, step, changes.tree, None)
@@ -211,14 +145,14 @@ def _take_work(ended: Ended) -> State:
         if held:
             return _ask_for_more(ended, outside, touched, held)
     try:
-        commit = _commit(ended, changes)
+        commit = commit_work(ended, changes)
     except SecretFound as secret:
         leak = NextState(
             state=State.BLOCKED, kind=ErrorClass.OTHER, reason=str(secret), signature="secret"
         )
         return _finish(ended, leak, None)
     if commit is None:
-        return _fail(ended, _other("What the agent left went away while it was taken up."))
+        return _fail(ended, other_failure("What the agent left went away while it was taken up."))
     if step is not None:
         return _take_step(ended, step, changes.tree, commit)
     if ended.order.run is None:
@@ -290,13 +224,13 @@ def _refuse_edited_tests(ended: Ended, edited: tuple[str, ...]) -> State:
     refused = NextState(
         state=State.READY, kind=ErrorClass.SCOPE, reason=reason, signature="scope: tests edited"
     )
-    return _finish(ended, refused, _keep(ended))
+    return _finish(ended, refused, keep_work(ended))
 
 
 def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
     """Move the task to its next stage, or back to its maker, by the verdict of a review."""
     stage = ended.order.stage or ""
-    verdict = review_answer.read(_answer(ended))
+    verdict = review_answer.read(read_answer(ended))
     pipeline = _request(ended).stages
     if verdict is None:
         reason = f"The {stage} ended without a verdict in the form that was asked for."
@@ -311,14 +245,14 @@ def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
     following = stages.after(pipeline, stage)
     passed = NextState(
         state=State.GATING if following is None else State.READY,
-        reason=ended.follower.said[-_LONGEST:],
+        reason=ended.follower.said[-SUMMARY_LENGTH:],
     )
     return _finish(ended, passed, None, subject=subject, then=following)
 
 
 def _take_preference(ended: Ended) -> State:
     """Record which of two candidates a judge prefers."""
-    preference = read_preference(review_answer.find_last_object(_answer(ended)))
+    preference = read_preference(review_answer.find_last_object(read_answer(ended)))
     if preference is not None:
         return _finish(ended, NextState(state=State.DONE), None, result=preference.value)
     reason = "The judge ended without an answer in the form that was asked for."
@@ -326,14 +260,6 @@ def _take_preference(ended: Ended) -> State:
         state=State.READY, kind=ErrorClass.CRASH, reason=reason, signature="comparison: none"
     )
     return _finish(ended, unclear, None)
-
-
-def _answer(ended: Ended) -> str:
-    try:
-        template = ended.site.read_agent(ended.order.agent).template
-    except InputError:  # the agent file has been deleted since
-        template = ""
-    return review_answer.remove_prompt(ended.follower.answer, template)
 
 
 def _ask_for_more(
@@ -349,7 +275,7 @@ def _ask_for_more(
     )
     next_ = NextState(state=State.READY, kind=ErrorClass.SCOPE, reason=reason)
     files = (*ended.order.files, *touched.asked)
-    return _finish(ended, next_, _keep(ended), files=files, touched=touched)
+    return _finish(ended, next_, keep_work(ended), files=files, touched=touched)
 
 
 def _fail(ended: Ended, failure: Failure) -> State:
@@ -364,7 +290,9 @@ def _fail(ended: Ended, failure: Failure) -> State:
     if failure.kind is ErrorClass.SCOPE:
         next_ = replace(next_, state=State.BLOCKED)  # no larger claim would cure it
     limited = failure.kind is ErrorClass.RATE_LIMIT
-    return _finish(ended, next_, _keep(ended), penalises=ended.order.provider if limited else None)
+    return _finish(
+        ended, next_, keep_work(ended), penalises=ended.order.provider if limited else None
+    )
 
 
 def _finish(
@@ -397,7 +325,7 @@ def _finish(
             kind=next_.kind,
             reason=next_.reason,
             until=next_.until,
-            result=(("" if subject else _summary(ended)) if result is None else result),
+            result=(("" if subject else read_summary(ended)) if result is None else result),
             signature=next_.signature,
             spent=_settled(ended),
             candidate=candidate,
@@ -437,16 +365,6 @@ def _list_changed(ended: Ended, commit: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for change in changes for path in change.paths))
 
 
-def _summary(ended: Ended) -> str:
-    """Return the agent's last words without the blocks that weft reads."""
-    follower = ended.follower
-    before, block = split_block(follower.answer)
-    if block is None:
-        return remove_answers(follower.said)
-    # The last text of a program that prints plain lines is its last line.
-    return remove_answers(before if follower.answer == follower.said else before.split("\n")[-1])
-
-
 def _tell_surroundings(ended: Ended) -> None:
     """Report changes of the user's checkout, while the fence is still valid."""
     user_checkout.compare(ended.site, ended.fence, ended.order, ended.after)
@@ -465,7 +383,7 @@ def _send_home(ended: Ended) -> None:
     # Cancelling broke off git in the workspace; this git command must still run.
     fresh = replace(ended, workspace=replace(ended.workspace, terms=ended.site.terms()))
     try:
-        push_candidate(ended.site, ended.order, ended.fence, _keep(fresh))
+        push_candidate(ended.site, ended.order, ended.fence, keep_work(fresh))
     except (Refused, BrokenOff) as error:  # it is archived here
         log.warning("the work on %s stays on this host: %s", ended.order.branch, error)
 
@@ -476,118 +394,3 @@ def _settled(ended: Ended) -> dict[str, int]:
     if ended.order.usd is None or spent is None:
         return {}
     return {ended.order.usd: min(spent, MOST)}
-
-
-def _keep(ended: Ended) -> str | None:
-    """Commit the work of a failed attempt; return None if there is none or it is unreadable."""
-    try:
-        return _commit(ended)
-    except BrokenOff:
-        raise
-    except (WeftError, OSError) as error:
-        log.warning("could not commit the work on %s: %s", ended.order.branch, error)
-        return None
-
-
-def _commit(ended: Ended, changes: Changes | None = None) -> str | None:
-    """Commit the workspace on the attempt's branch; return None without a change.
-
-    `changes` are the changes, if the caller has read them already. Raise `SecretFound` if a changed
-    file contains a secret.
-    """
-    changes = changes or workspace.changes(ended.workspace)
-    refuse_secrets(ended.site, ended.workspace, changes.paths)
-    settings = ended.site.looks.settings(ended.site.root)
-    author = Author(
-        name=settings.get("user.name") or "weft",
-        email=settings.get("user.email") or "weft@localhost",
-    )
-    made = workspace.candidate(
-        ended.workspace,
-        message(ended.order.title, _summary(ended)),
-        author=author,
-        trailers=_trailers(ended),
-        date=f"{int(ended.order.started)} +0000",
-        tree=changes.tree,
-    )
-    return made.commit if isinstance(made, Candidate) else None
-
-
-def _commit_nothing(ended: Ended) -> str:
-    """Make an empty commit; the gate runs the task's own check on it."""
-    place = ended.workspace
-    made = git.commit_tree(
-        place.common,
-        place.base_tree,
-        [place.base],
-        compose(message(ended.order.title, _summary(ended)), _trailers(ended)),
-        name="weft",
-        email="weft@localhost",
-        date=f"{int(ended.order.started)} +0000",
-    )
-    before = git.find_ref(place.common, place.branch)
-    if before != made:
-        git.update_refs(place.common, [git.Update(ref=place.branch, old=before, new=made)])
-    return made
-
-
-def _trailers(ended: Ended) -> dict[str, str]:
-    return {
-        "Weft-Run": ended.order.run or start.AD_HOC,
-        "Weft-Task": ended.order.name,
-        "Weft-Attempt": str(ended.order.attempt),
-    }
-
-
-def message(title: str, summary: str) -> str:
-    """Compose a commit message of the task's title and the agent's summary."""
-    body = summary.strip()[:_LONGEST]
-    head = " ".join(title.split())
-    head = head if len(head) <= 72 else head[:71] + "…"
-    return f"{head}\n\n{body}" if body else head
-
-
-def start_failure(error: Exception) -> Failure:
-    """Return the failure of an agent that could not be started."""
-    kind = ErrorClass.CONFIG if isinstance(error, InputError) else ErrorClass.OTHER
-    reason = str(error) if isinstance(error, WeftError) else f"It could not be started: {error!r}"
-    return Failure(kind=kind, reason=reason, signature=f"{kind}: start")
-
-
-def fail_to_start(site: Site, grant: Grant, error: Exception) -> None:
-    """End an attempt that could not start: block its task, stop its agent, or doubt the base."""
-    failure = start_failure(error)
-    now = time.time()
-    if isinstance(error, SetUpFailed) and doubt_set_up(
-        site.store, grant.fence, str(error), now=now, spent=_nothing(grant)
-    ):
-        return
-    next_ = outcome.after_failure(
-        failure,
-        earlier=count_failures(site.store, grant.task, failure.kind),
-        now=now,
-        chance=0.5,
-        tuning=site.config.tuning,
-    )
-    outcome_ = Outcome(
-        state=next_.state,
-        kind=next_.kind,
-        reason=next_.reason,
-        until=next_.until,
-        signature=next_.signature,
-        spent=_nothing(grant),
-        stops_agent=grant.agent if next_.stops_agent else None,
-    )
-    try:
-        finish(site.store, grant.fence, outcome_, now=now)
-    except Refused:
-        hand_back_unstarted(site, grant, "refused")
-
-
-def hand_back_unstarted(site: Site, grant: Grant, reason: str) -> None:
-    """Release the lease of an attempt that never started, with no spending."""
-    release(site.store, grant.fence, now=time.time(), reason=reason, spent=_nothing(grant) or None)
-
-
-def _nothing(grant: Grant) -> dict[str, int]:
-    return {name: 0 for name in grant.demand if is_consumable(name)}

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from weft.candidate_records import BranchLanding
 from weft.cli.output import json_option, print_json, say
 from weft.cli.task_arguments import run_argument
 from weft.cli.worker_loops import work_beside
@@ -29,7 +30,7 @@ from weft.gate.run_landing import (
     land_run,
     list_unlanded,
 )
-from weft.model import BranchLanding, Task
+from weft.model import Task
 from weft.project.project import Project, get_project
 from weft.project.site import Site
 from weft.store import Store

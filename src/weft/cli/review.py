@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from weft.candidate_records import Review
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_project
 from weft.cli.review_text import read_comments, write_review
@@ -19,7 +20,6 @@ from weft.cli.task_arguments import optional_task_argument
 from weft.errors import InputError, Refused
 from weft.formats import clock, count
 from weft.gate.review_view import ReviewView, list_in_review, read_review
-from weft.model import Review
 from weft.process import run_attached
 from weft.project.project import Project
 from weft.store.reviews import accept_review, replace_comments, send_back_review

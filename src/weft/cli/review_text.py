@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from weft.candidate_records import CommentDraft
 from weft.cli.output import printable
 from weft.errors import InputError
 from weft.formats import dollars
 from weft.gate.review_diff import DiffFile, DiffLine
 from weft.gate.review_view import EarlierComment, ReviewView
-from weft.model import CommentDraft
 
 
 class ReviewPlace(Struct, frozen=True, kw_only=True):

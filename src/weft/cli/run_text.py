@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from weft.candidate_records import UNCHECKED
 from weft.formats import duration
-from weft.model import UNCHECKED, Event, TaskKind
+from weft.model import Event, TaskKind
 from weft.runs.event_text import About, Teller
 from weft.runs.progress import RunProgress
 

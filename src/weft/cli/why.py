@@ -10,6 +10,7 @@ import click
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from weft.candidate_records import CheckVerdict
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_store
 from weft.cli.task_arguments import print_chosen_run, task_argument
@@ -24,7 +25,7 @@ from weft.formats import (
     listed,
     whole_line,
 )
-from weft.model import ASKED, Attempt, CheckVerdict
+from weft.model import ASKED, Attempt
 from weft.runs.attention import explain_silence
 from weft.runs.event_text import line
 from weft.runs.explanation import AtGate, Explanation, explain_task

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from weft.candidate_records import UNCHECKED
 from weft.config import Config
 from weft.errors import SetUpFailed
 from weft.gate.check_run import (
@@ -27,7 +28,7 @@ from weft.gate.check_run import (
 from weft.gate.import_probe import ImportProbe
 from weft.gate.policy.failed_tests import FailedTests
 from weft.git import Commit
-from weft.model import TERMINAL, UNCHECKED, NewTask, Task
+from weft.model import TERMINAL, NewTask, Task
 from weft.store import Store
 from weft.store.gate import find_pass
 from weft.workspace import Workspace

@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft import git
+from weft.candidate_records import BranchLanding
 from weft.errors import InputError, Refused, WeftError
 from weft.gate.branch_checkout import find_own_checkout, follow, require_clean
 from weft.gate.commits import LandingCommit, commit_chain, tree_of
@@ -26,7 +27,7 @@ from weft.gate.merge import MergeCandidate, MergeStep, merge
 from weft.gate.trunk import CrashPoint, keep
 from weft.git import RefMoved, Update
 from weft.git.object_store import ObjectStore
-from weft.model import BranchLanding, Run, State, Task, TaskKind
+from weft.model import Run, State, Task, TaskKind
 from weft.store import Store
 from weft.store.branch_landings import (
     complete_branch_landing,

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git
+from weft.candidate_records import CheckVerdict, HostResult, NewCheckOrder
 from weft.errors import Refused, StoreError
 from weft.gate.base_check import BaseCommands, check_base
 from weft.gate.base_report import describe_base
@@ -32,7 +33,7 @@ from weft.gate.check_run import (
 )
 from weft.gate.policy.gate_records import Check, Purpose
 from weft.git.refs import Update, list_refs, update_refs
-from weft.model import CheckVerdict, HostResult, Lease, LeaseState, NewCheckOrder
+from weft.model import Lease, LeaseState
 from weft.project.site import Site
 from weft.store.check_orders import (
     CheckHosts,

@@ -28,10 +28,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git, workspace
+from weft.candidate_records import UNCHECKED
 from weft.config import Config
 from weft.errors import SetUpFailed, WeftError
 from weft.gate.policy.failed_tests import FailedTests, are_known, find_failed_tests
-from weft.model import UNCHECKED, Task
+from weft.model import Task
 from weft.paths import quote
 from weft.process import agent_process as process
 from weft.process import attempt_files, process_table

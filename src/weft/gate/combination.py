@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from weft.candidate_records import Entry
 from weft.gate.conflicts import FileConflict
 from weft.gate.merge import MergeCandidate, MergeStep, merge
 from weft.git.object_store import ObjectStore
-from weft.model import Entry
 
 EntrySteps = list[tuple[MergeStep, ...]]
 """The merged commits of each entry, on top of the entries before it."""

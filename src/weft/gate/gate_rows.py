@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from weft.candidate_records import CheckVerdict, Entry, GateRows, MergeConflict
 from weft.gate.policy.evidence import Trunk
 from weft.gate.policy.gate_records import Purpose, Rejection
-from weft.model import CheckVerdict, Entry, GateRows, MergeConflict
 
 MERGE: Final = "merge"
 """The check id of a combination that did not merge, which fails any check."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 from weft import git
 from weft.attempt.briefing import title
 from weft.attempt.home_transfer import fetch_work
+from weft.candidate_records import CheckVerdict, Entry, GateRows, MergeConflict
 from weft.errors import Refused, SetUpFailed, StaleFence, StoreError, WeftError
 from weft.gate import check_run, trunk
 from weft.gate.base_check import BaseCommands, base_ids, is_base_known, list_own_checks
@@ -51,7 +52,7 @@ from weft.gate.policy.queue_analysis import TRIALS
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore
 from weft.git.trees import replace_files
-from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task, TaskKind
+from weft.model import Task, TaskKind
 from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.store.base_checks import DOUBTED, accept_base, doubt_base, refuse_base

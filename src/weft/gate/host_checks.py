@@ -16,11 +16,11 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from weft import git
+from weft.candidate_records import CheckOrder, HostResult
 from weft.errors import NoAnswer, Refused, StoreError, WeftError
 from weft.gate.check_pool import UnreleasedLeases
 from weft.gate.check_run import CheckLost, CheckResult, CheckRun, is_set_up_failure
 from weft.git.refs import find_commits
-from weft.model import CheckOrder, HostResult
 from weft.process.process_identity import boottime
 from weft.project.site import Site, Transport
 from weft.store.check_orders import decline_check, find_order, report_check, take_check

@@ -16,13 +16,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft import git
+from weft.candidate_records import GateRows, Landing
 from weft.config import RunSettings, command_line
 from weft.formats import count
 from weft.gate.check_run import Command, commands_of
 from weft.gate.commits import tree_of
 from weft.gate.trunk import ref_name
 from weft.git.object_store import MissingCommit, ObjectStore, open_object_store
-from weft.model import GateRows, Landing, State
+from weft.model import State
 from weft.store import Store
 from weft.store.branch_landings import list_branch_landings
 from weft.store.gate import read_gate

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git
+from weft.candidate_records import CommentDraft, Entry, GateRows, Review, ReviewComment
 from weft.config import command_line
 from weft.errors import InputError, Refused, WeftError
 from weft.formats import duration
@@ -16,7 +17,7 @@ from weft.gate.combination import EntryConflict, combine
 from weft.gate.review_diff import DiffFile, find_line, read_patch
 from weft.git.object_store import open_object_store
 from weft.git.trees import find_file, make_patch
-from weft.model import CommentDraft, Entry, GateRows, Review, ReviewComment, Task
+from weft.model import Task
 from weft.project.project import Project
 from weft.runs.control import describe_task
 from weft.runs.task_names import get_named_task

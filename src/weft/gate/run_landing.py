@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git
+from weft.candidate_records import BranchLanding
 from weft.config import Config
 from weft.errors import InputError, Refused
 from weft.gate.branch_check import find_known_result, make_branch_job
@@ -31,7 +32,7 @@ from weft.gate.check_pool import CheckJob
 from weft.gate.check_run import CheckResult
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore, open_object_store
-from weft.model import BranchLanding, Run
+from weft.model import Run
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.runs.task_names import get_named_run

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from weft import git
+from weft.candidate_records import Entry, Landing
 from weft.errors import WeftError
 from weft.gate.commits import LandingCommit, commit_chain, is_landing, tree_of
 from weft.gate.merge import MergeStep
 from weft.git import RefMoved, Update
 from weft.git.object_store import ObjectStore
-from weft.model import BranchMerge, Entry, Landing
+from weft.model import BranchMerge
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
 from weft.workspace.names import landing_refs, trunk_ref

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from weft.candidate_records import ReviewComment
 from weft.formats import clock, count, dollars
 from weft.gate.review_diff import DiffFile
 from weft.gate.review_view import EarlierComment, ReviewView
-from weft.model import ReviewComment
 from weft.page.act_forms import act_button, send_form, text_area
 from weft.page.diff_table import (
     LineNotes,

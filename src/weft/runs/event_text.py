@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from weft.candidate_records import UNCHECKED
 from weft.formats import count, duration, first_line, whole_line
-from weft.model import ASKED, HANDED_OVER, STEPS, UNCHECKED, Event
+from weft.model import ASKED, HANDED_OVER, STEPS, Event
 from weft.words import state_word
 
 Naming = Callable[[int], str]

@@ -9,23 +9,10 @@ from msgspec import Struct
 
 from weft.admission.order import QueueEntry as Ranked
 from weft.admission.order import rank
+from weft.candidate_records import CheckVerdict, Entry, MergeConflict
 from weft.config import Tuning, WorkspaceSettings, command_line
 from weft.formats import dollars, duration, first_line
-from weft.model import (
-    TERMINAL,
-    Attempt,
-    CheckVerdict,
-    Class,
-    Entry,
-    Event,
-    Hop,
-    MergeConflict,
-    Priority,
-    State,
-    Task,
-    Wait,
-    Worker,
-)
+from weft.model import TERMINAL, Attempt, Class, Event, Hop, Priority, State, Task, Wait, Worker
 from weft.runs.attempt_hosts import find_hosts
 from weft.runs.queue_view import name_entries
 from weft.runs.task_names import get_named_task

@@ -10,8 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from weft.candidate_records import GateRows
 from weft.errors import InputError
-from weft.model import Attempt, GateRows, Run, State, Task, TaskKind
+from weft.model import Attempt, Run, State, Task, TaskKind
 from weft.runs.attention import Attention, AttentionItem, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store import Store

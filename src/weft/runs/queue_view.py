@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from weft.model import Entry, Task, Wait
+from weft.candidate_records import Entry
+from weft.model import Task, Wait
 from weft.store import Store
 from weft.store.probe import queue
 from weft.store.runs import list_runs

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from weft import forecast, graph
+from weft.candidate_records import GateRows
 from weft.charts.gantt_chart import pack_lanes
 from weft.forecast import WHOLE, ForecastJob, ForecastWork, ScheduleBounds
-from weft.model import MET, STEPS, TERMINAL, Attempt, GateRows, Task, TaskKind
+from weft.model import MET, STEPS, TERMINAL, Attempt, Task, TaskKind
 
 _LONGEST_CHAIN = 6  # names of a chain that are shown
 

@@ -6,8 +6,8 @@ next `weft land` completes it; a move whose branch went elsewhere meanwhile is w
 
 from __future__ import annotations
 
+from weft.candidate_records import BranchLanding
 from weft.errors import NotFound, Refused
-from weft.model import BranchLanding
 from weft.store import row_records
 from weft.store.database import Transaction
 from weft.store.store import reads, writes

@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.admission import capacity
+from weft.candidate_records import CheckOrder, HostResult, NewCheckOrder
 from weft.errors import Refused, StaleFence
-from weft.model import HERE, CheckOrder, HostResult, NewCheckOrder
+from weft.model import HERE
 from weft.store.admission_rows import AdmissionRows
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.gate import require_holder

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from weft import stages
+from weft.candidate_records import CheckVerdict, GateRows, Landing, MergeConflict
 from weft.errors import NotFound, Refused, StaleFence
-from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, ObjectId, State
+from weft.model import TERMINAL, ObjectId, State
 from weft.store import ready, row_records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys

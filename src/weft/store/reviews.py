@@ -10,8 +10,9 @@ import json
 from collections.abc import Sequence
 
 from weft import bounds
+from weft.candidate_records import CommentDraft, Review, ReviewComment, ReviewRound
 from weft.errors import InputError, NotFound, Refused, StaleFence
-from weft.model import CommentAnswer, CommentDraft, Review, ReviewComment, ReviewRound
+from weft.model import CommentAnswer
 from weft.paths import conflicts, quote
 from weft.store import ready, row_records
 from weft.store.claims import give_up

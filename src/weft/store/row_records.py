@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from weft import model
+from weft import candidate_records, model
 from weft.admission import capacity
 from weft.admission.order import QueueEntry
 from weft.config import GateSettings, RunSettings, WorkspaceSettings
@@ -69,10 +69,10 @@ def record(kind: type[T], row: Row, *columns: str, **parsed: Any) -> T:
 summary = functools.partial(record, model.Summary)
 attempt = functools.partial(record, model.Attempt)
 lease = functools.partial(record, model.Lease)
-branch_landing = functools.partial(record, model.BranchLanding)
+branch_landing = functools.partial(record, candidate_records.BranchLanding)
 message = functools.partial(record, model.Message)
-review = functools.partial(record, model.Review)
-comment = functools.partial(record, model.ReviewComment)
+review = functools.partial(record, candidate_records.Review)
+comment = functools.partial(record, candidate_records.ReviewComment)
 
 
 def run(row: Row) -> model.Run:
@@ -170,17 +170,19 @@ def find_notice(row: Row) -> model.Notice | None:
     return record(model.Notice, row, event=row["id"], state=state, reason=reason)
 
 
-def entry(row: Row) -> model.Entry:
-    return record(model.Entry, row, "work", tasks=files(row["tasks"]), needs=files(row["needs"]))
+def entry(row: Row) -> candidate_records.Entry:
+    return record(
+        candidate_records.Entry, row, "work", tasks=files(row["tasks"]), needs=files(row["needs"])
+    )
 
 
-def verdict(row: Row) -> model.CheckVerdict:
-    return record(model.CheckVerdict, row, "combination", "commands")
+def verdict(row: Row) -> candidate_records.CheckVerdict:
+    return record(candidate_records.CheckVerdict, row, "combination", "commands")
 
 
-def conflict(row: Row) -> model.MergeConflict:
-    return record(model.MergeConflict, row, after=json.loads(row["others"]))
+def conflict(row: Row) -> candidate_records.MergeConflict:
+    return record(candidate_records.MergeConflict, row, after=json.loads(row["others"]))
 
 
-def landing(row: Row) -> model.Landing:
-    return record(model.Landing, row, "entries", "commits")
+def landing(row: Row) -> candidate_records.Landing:
+    return record(candidate_records.Landing, row, "entries", "commits")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Final
 
 from msgspec import to_builtins
@@ -12,11 +11,10 @@ from msgspec.structs import replace
 from weft.admission import capacity
 from weft.config import RunSettings
 from weft.errors import InputError, NotFound, Refused
-from weft.model import TERMINAL, NewRun, NewTask, Run, RunHistory, TargetState, TaskKind, Use
+from weft.model import TERMINAL, NewRun, NewTask, Run, TargetState, TaskKind
 from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import landing_tasks
-from weft.store.gate import read_gate
 from weft.store.lease_rows import NewLease, end_lease, write_lease
 from weft.store.ledger import Ledger
 from weft.store.limit_table import refuse_unusable
@@ -90,7 +88,7 @@ def change_settings(
 
     Verdicts of another check no longer count. Return False if these settings are in force already.
     """
-    row = _get_row(tx, run)
+    row = get_run_row(tx, run)
     if row["state"] == "ended":
         raise Refused(f"Run {run} has ended already.")
     current = get_settings(tx, run)
@@ -115,7 +113,7 @@ def change_settings(
 @writes
 def add_budget(tx: Transaction, run: str, micro_usd: int, *, now: float) -> None:
     """Set what a run may spend, in millionths of a dollar."""
-    row = _get_row(tx, run)
+    row = get_run_row(tx, run)
     if row["state"] == "ended":
         raise Refused(f"Run {run} has ended already.")
     resource = f"run:{run}/usd"
@@ -197,7 +195,7 @@ def end_finished(tx: Transaction, *, now: float) -> list[str]:
 @writes
 def add_repair(tx: Transaction, run: str, task: NewTask, *, now: float) -> int:
     """Add a task to a run that has ended, and let the run go on; return the task's number."""
-    row = _get_row(tx, run)
+    row = get_run_row(tx, run)
     if row["state"] != "ended":
         raise Refused(f"Run {run} has not ended.")
     for resource, amount in get_limits_at_submission(tx, run).items():
@@ -218,7 +216,7 @@ def add_task(tx: Transaction, run: str, task: NewTask, *, now: float) -> int | N
     """
     if tx.one("task_by_name", run=run, name=task.name) is not None:
         return None
-    row = _get_row(tx, run)
+    row = get_run_row(tx, run)
     if row["state"] == "ended":
         return add_repair(tx, run, task, now=now)
     [number] = add_tasks(
@@ -245,7 +243,7 @@ def cancel_run(
     Return the cancelled tasks, and those that are landing, which cannot be stopped: the run ends
     after them.
     """
-    if _get_row(tx, run)["state"] == "ended":
+    if get_run_row(tx, run)["state"] == "ended":
         return [], []
     landing = landing_tasks(tx, run)
     # Stories before their subtasks: the rest of a story would ask to land without them.
@@ -261,7 +259,7 @@ def cancel_run(
 @writes
 def set_target(tx: Transaction, run: str, branch: str) -> None:
     """Set the branch that moves to the landed work of a run."""
-    _get_row(tx, run)
+    get_run_row(tx, run)
     tx.run("set_target", id=run, target=branch)
     add_projections(tx, run, [NewProjection(name=TARGET_BRANCH)])
 
@@ -271,7 +269,7 @@ def settle_target(
     tx: Transaction, run: str, branch: str, state: TargetState, text: str, *, now: float
 ) -> None:
     """Record the result for the branch of an ended run; ignore a branch that was replaced since."""
-    row = _get_row(tx, run)
+    row = get_run_row(tx, run)
     if row["target"] != branch or (row["target_state"], row["target_text"]) == (state, text):
         return
     tx.run("settle_target", id=run, state=state.value, text=text)
@@ -285,14 +283,14 @@ def pause_run(tx: Transaction, run: str, *, now: float) -> list[int]:
     Attempts continue to their end, and entries at the gate land. A running task is paused too:
     neither its next stage nor its next attempt starts.
     """
-    _get_row(tx, run)
+    get_run_row(tx, run)
     return [row["id"] for row in _unended(tx, run) if pause(tx, row["id"], now=now)]
 
 
 @writes
 def resume_run(tx: Transaction, run: str, *, now: float) -> list[int]:
     """Let the paused tasks of a run continue; return them."""
-    _get_row(tx, run)
+    get_run_row(tx, run)
     return [row["id"] for row in _unended(tx, run) if resume(tx, row["id"], now=now)]
 
 
@@ -300,7 +298,7 @@ def _unended(tx: Transaction, run: str) -> list[Row]:
     return [row for row in tx.all("tasks_of_run", run=run) if row["state"] not in TERMINAL]
 
 
-def _get_row(tx: Transaction, run: str) -> Row:
+def get_run_row(tx: Transaction, run: str) -> Row:
     row = tx.one("run", id=run)
     if row is None:
         raise no_run(run)
@@ -319,7 +317,7 @@ def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
 
 @reads
 def get_run(tx: Transaction, run: str) -> Run:
-    return row_records.run(_get_row(tx, run))
+    return row_records.run(get_run_row(tx, run))
 
 
 @reads
@@ -332,41 +330,8 @@ def page_runs(
     tx: Transaction, *, tenant: str | None, after: str | None, most: int
 ) -> tuple[list[Run], str | None]:
     """Return a page of runs after a run, newest first, and the last of it, or None at the end."""
-    if after is not None and tenant not in (None, _get_row(tx, after)["tenant"]):
+    if after is not None and tenant not in (None, get_run_row(tx, after)["tenant"]):
         raise NotFound(f"There is no run {after}.")
     rows = tx.all("runs_after", tenant=tenant, after=after, most=most + 1)
     runs = [row_records.run(row) for row in rows[:most]]
     return runs, runs[-1].id if len(rows) > most else None
-
-
-@reads
-def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
-    row = _get_row(tx, run)
-    needs: dict[int, tuple[int, ...]] = {}
-    for edge in tx.all("edges_of_run", run=run):
-        needs[edge["task"]] = (*needs.get(edge["task"], ()), edge["needs"])
-    return RunHistory(
-        run=row_records.run(row),
-        tasks=tuple(row_records.task(row) for row in tx.all("tasks_of_run", run=run)),
-        needs=needs,
-        attempts=tuple(row_records.attempt(row) for row in tx.all("attempts_of_run", run=run)),
-        gate=read_gate(tx, run),
-        outputs={row["number"]: row["output"] for row in tx.all("failed_outputs", run=run)},
-        events=tuple(row_records.event(row) for row in tx.all("events_of_run", run=run)),
-        uses=_uses(tx, since=row["submitted"], until=now),
-        limits={row["resource"]: int(row["capacity"]) for row in tx.all("limits")},
-    )
-
-
-def _uses(tx: Transaction, *, since: float, until: float) -> tuple[Use, ...]:
-    rows = tx.all("uses_between", since=since, until=until)
-    return tuple(_use(list(group)) for _, group in groupby(rows, key=lambda row: row["fence"]))
-
-
-def _use(rows: list[Row]) -> Use:
-    lease = row_records.lease(rows[0])
-    return Use(
-        lease=lease,
-        run=lease.holder if lease.kind == "check" else rows[0]["run"],
-        amounts={row["resource"]: int(row["amount"]) for row in rows},
-    )

@@ -8,7 +8,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from weft.model import Entry, Event, Filter, Summary, Task
+from weft.candidate_records import Entry
+from weft.model import Event, Filter, Summary, Task
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.store import reads

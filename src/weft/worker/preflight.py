@@ -16,6 +16,7 @@ from anyio.to_thread import run_sync
 from msgspec import Struct
 
 from weft import git
+from weft.candidate_records import UNCHECKED, CheckVerdict
 from weft.config import RunSettings
 from weft.errors import InputError, StaleFence
 from weft.gate.base_check import (
@@ -32,7 +33,7 @@ from weft.gate.base_report import describe_base
 from weft.gate.check_run import CheckRun, Command
 from weft.gate.policy.gate_records import Purpose
 from weft.git import Commit
-from weft.model import ONE_TASK, UNCHECKED, CheckVerdict
+from weft.model import ONE_TASK
 from weft.process.process_identity import boottime, get_place
 from weft.project.project import Project
 from weft.project.site import Site, read_agent

@@ -24,8 +24,8 @@ from weft.attempt.adoption import adopt
 from weft.attempt.attempt import RunningAttempt
 from weft.attempt.disk_space import find_shortage
 from weft.attempt.orphans import find_orphans
-from weft.attempt.settlement import fail_to_start, hand_back_unstarted
 from weft.attempt.start import StillRuns
+from weft.attempt.start_failure import fail_to_start, hand_back_unstarted
 from weft.errors import StoreError, Unauthenticated, WeftError, find_passing_fault
 from weft.model import Grant, Lease, Outcome, State
 from weft.process import BrokenOff

@@ -12,8 +12,9 @@ from typing import Final
 from msgspec import Struct
 
 from weft.api.shapes import Face, Shape
+from weft.candidate_records import ReviewComment
 from weft.gate.review_view import ReviewItem
-from weft.model import MET, Held, Message, Notice, ReviewComment, State, Summary, Task, Wait
+from weft.model import MET, Held, Message, Notice, State, Summary, Task, Wait
 from weft.swarm.sent_plan import PlanSent
 from weft.swarm.swarm_records import Claimed, Member, Offer, Page
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from weft.candidate_records import Entry
 from weft.gate.policy.evidence import CheckFailure, Evidence, Tree
 from weft.gate.policy.gate_records import Check, Combination, Purpose, Rejection, RejectionReason
-from weft.model import Entry
 
 
 def try_culprit(

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
+from weft.candidate_records import CheckVerdict, Landing
 from weft.gate.policy.gate_records import Check, Combination
-from weft.model import CheckVerdict, Landing
 
 Tree = tuple[str, Combination]
 """A base and a combination, in the one form that stands for their tree."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from weft.model import Entry, GateRows
+from weft.candidate_records import Entry, GateRows
 
 Combination = tuple[str, ...]
 """Ids of entries, in the order in which they are merged."""

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft import graph
+from weft.candidate_records import Entry
 from weft.gate.policy.culprits import try_culprit
 from weft.gate.policy.evidence import CheckFailure, Evidence, Trunk
 from weft.gate.policy.gate_records import (
@@ -20,7 +21,6 @@ from weft.gate.policy.gate_records import (
     RejectionReason,
 )
 from weft.gate.policy.odds import estimate_odds
-from weft.model import Entry
 
 TRIALS: Final = (Purpose.RETRY, Purpose.BLAME)
 _PROVEN: Final = 0.01

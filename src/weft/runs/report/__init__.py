@@ -12,7 +12,7 @@ from weft.runs.report.report_records import RunReport
 from weft.runs.report.timeline import build_report
 from weft.runs.task_list import get_run_or_newest
 from weft.store import Store
-from weft.store.runs import read_history
+from weft.store.run_history import read_history
 
 
 def read(store: Store, run: str | None) -> RunReport:

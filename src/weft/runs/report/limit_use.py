@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.admission.capacity import is_consumable
-from weft.model import RunHistory
+from weft.store.run_history import RunHistory
 
 _LEFT_OUT: Final = ("gate:", "agent:", "host:")
 """Prefixes of limits that no slot counts, or that repeat another limit."""

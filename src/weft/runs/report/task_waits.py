@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from weft.model import HUMAN, TERMINAL, Attempt, Event, RunHistory, State, Task, TaskKind
+from weft.model import HUMAN, TERMINAL, Attempt, Event, State, Task, TaskKind
 from weft.runs.report.report_records import TaskWait
+from weft.store.run_history import RunHistory
 
 _SHORTEST: Final = 0.5  # seconds of a wait
 _CAUSES: Final = {State.BLOCKED: "person", State.PAUSED: "person", State.PARKED: "provider"}

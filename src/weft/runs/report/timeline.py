@@ -7,8 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from weft.candidate_records import Entry
 from weft.charts.gantt_chart import pack_lanes
-from weft.model import HUMAN, TERMINAL, Attempt, Entry, Event, RunHistory, Task, TaskKind
+from weft.model import HUMAN, TERMINAL, Attempt, Event, Task, TaskKind
 from weft.runs.report import limit_use
 from weft.runs.report.report_records import (
     AttemptReport,
@@ -22,6 +23,7 @@ from weft.runs.report.report_records import (
 from weft.runs.report.task_waits import list_task_waits
 from weft.runs.run_figures import measure_run
 from weft.runs.run_waits import find_waits
+from weft.store.run_history import RunHistory
 from weft.words import describe_prediction
 
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}

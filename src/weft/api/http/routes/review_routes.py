@@ -13,8 +13,8 @@ from weft.api.http.auth import OWN
 from weft.api.http.bodies import TaskNumber
 from weft.api.http.openapi import answers
 from weft.api.http.requests import act, act_slowly, in_slow_thread, parts_of
+from weft.candidate_records import Review, ReviewComment
 from weft.gate.review_view import ReviewView
-from weft.model import Review, ReviewComment
 from weft.store import Store
 from weft.swarm.identity import ADMIN, READ, Identity
 
