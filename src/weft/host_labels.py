@@ -34,6 +34,12 @@ def check_labels(labels: Iterable[str]) -> tuple[str, ...]:
     return checked
 
 
+def worker_command(labels: Iterable[str], server: str = "") -> str:
+    """Return the command that starts a worker with labels, for a server if there is one."""
+    words = ["weft", "worker", *(["--server", server] if server else [])]
+    return " ".join([*words, "--label", ",".join(sorted(labels))])
+
+
 def describe_labels(labels: Iterable[str]) -> str:
     """Return `the label gpu` or `the labels arm64, gpu`."""
     names = sorted(labels)

@@ -402,6 +402,10 @@ class AgentFile(Struct, frozen=True, kw_only=True):
     max_concurrency: int | None = None
 
 
+NO_CHECKS: Final = "no"
+"""Stated by a worker at home that leaves the checks of its gates to hosts."""
+
+
 class NewWorker(Struct, frozen=True, kw_only=True):
     id: str
     slots: int
@@ -418,7 +422,7 @@ class NewWorker(Struct, frozen=True, kw_only=True):
     lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
     labels: tuple[str, ...] = ()  # for tasks that ask for them
     alone: bool = False  # its process does nothing else: `weft worker`
-    checks: str = ""  # the kind of its machine, if it takes checks of gates elsewhere
+    checks: str = ""  # the kind of its machine, if it takes checks of gates elsewhere; NO_CHECKS
 
 
 class NewMember(Struct, frozen=True, kw_only=True):
@@ -461,7 +465,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     lacks: Mapping[str, str] = field(default_factory=dict)  # what its host lacks, by agent
     labels: tuple[str, ...] = ()  # for tasks that ask for them
     alone: bool = False  # its process does nothing else: `weft worker`
-    checks: str = ""  # the kind of its machine, if it takes checks of gates elsewhere
+    checks: str = ""  # the kind of its machine, if it takes checks of gates elsewhere; NO_CHECKS
     # Of members of a swarm:
     role: str = ""
     is_lead: bool = False
@@ -551,9 +555,10 @@ class Event(Struct, frozen=True, kw_only=True):
 class Wait(Struct, frozen=True, kw_only=True):
     """A cause that keeps a task waiting."""
 
-    # need, limit, file, order, worker, turn, reservation, time, person, run, attempt, gang, drain
+    # need, limit, file, order, worker, label, turn, reservation, time, person, run, attempt, gang,
+    # drain
     kind: str
-    subject: str  # the task, resource, file, worker or tenant in question
+    subject: str  # the task, resource, file, worker, labels or tenant in question
     text: str  # for people: `llm 12/12`, `src/a.py held by task 7`
 
 

@@ -143,6 +143,7 @@ def limits(may_act: bool) -> Html:
                     workers={EVIL: Capacity(current=1, max=4)},
                     slots=Capacity(current=1, max=4),
                     labels=(EVIL,),
+                    worker_labels={EVIL: (EVIL,)},
                     gates=False,
                     checks=True,
                     seen=NOW - 3,

@@ -6,8 +6,15 @@ import pytest
 
 from store_helpers import go, hire, put
 from store_helpers import url as url
-from weft.model import NewMember
-from weft.runs.host_list import describe_limit, describe_seen, list_lacks, read_hosts
+from weft.model import NO_CHECKS, NewMember
+from weft.runs.host_list import (
+    as_dict,
+    describe_host_labels,
+    describe_limit,
+    describe_seen,
+    list_lacks,
+    read_hosts,
+)
 from weft.store import Store
 from weft.store.limit_table import list_limits
 from weft.store.members import join
@@ -37,6 +44,21 @@ def test_the_workers_of_a_host_are_summed(busy: Store) -> None:
     assert (home.labels, home.duties) == (("big",), "gates, checks")
     assert (far.labels, far.duties) == (("arm64", "gpu"), "no checks")
     assert describe_seen(home, 9) == "seen 4 s ago"
+
+
+def test_labels_of_workers_that_differ_are_not_merged(busy: Store) -> None:
+    far, home = read_hosts(busy, now=9)
+    assert describe_host_labels(home) == "no label (2 slots); big (3 slots)"
+    assert describe_host_labels(far) == "arm64, gpu"
+    assert [worker["labels"] for worker in as_dict(home)["workers"]] == [[], ["big"]]
+
+
+def test_a_home_that_leaves_checks_to_hosts_says_so(busy: Store) -> None:
+    depart(busy, "home-1", now=9)
+    depart(busy, "home-2", now=9)
+    hire(busy, "home-3", host="home", checks=NO_CHECKS)
+    _, home = read_hosts(busy, now=9)
+    assert home.duties == "gates, no checks"
 
 
 def test_a_host_that_takes_checks_says_so(busy: Store) -> None:

@@ -55,7 +55,8 @@ def test_labels_that_no_present_worker_has_need_a_person(store: Store) -> None:
     )
     assert need.do == ("weft worker --label arm64,gpu", f"weft skip {task}")
     [wait] = probe(store, task, now=1)
-    assert "`weft worker --label arm64,gpu`" in wait.text
+    assert wait.text == "waiting for a worker with the labels arm64, gpu: none is present"
+    assert (wait.kind, wait.subject) == ("label", "arm64,gpu")
     hire(store, "near", labels=("gpu",))
     [need] = read_attention(store, now=1).all
     assert "the nearest lacks arm64" in need.text

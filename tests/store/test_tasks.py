@@ -402,7 +402,7 @@ def test_a_pinned_task_is_for_its_worker_alone(store: Store) -> None:
     assert not admit(store, "w", now=1)
     assert not admit_task(store, "w", task, now=1)
     depart(store, "home", now=1)
-    assert waits(store, task) == ["waiting for a worker: none is there (home)"]
+    assert waits(store, task) == ["waiting for home, which is not present"]
     hire(store, "home", now=2)
     assert go(store, "home").task == task
 

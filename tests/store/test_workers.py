@@ -144,7 +144,7 @@ def test_a_worker_is_given_only_what_its_agents_can_do(store: Store) -> None:
     assert drain(store, "coder") == ["code"]
     depart(store, "any", now=2)
     waits = [wait.text for wait in probe(store, task, now=2)]
-    assert waits == ["waiting for a worker: none is there (one that runs reviewer)"]
+    assert waits == ["waiting for a worker that runs reviewer: none is present"]
     hire(store, "any", now=3)
     assert drain(store, "any", now=3) == ["review"]
 
@@ -180,7 +180,7 @@ def test_a_worker_takes_only_what_it_can_work_on(store: Store) -> None:
     task = put(store)
     assert not admit(store, "w", now=1)
     [wait] = probe(store, task, now=1)
-    assert wait.text == "waiting for a worker: none is there (any in r)"
+    assert wait.text == "waiting for a worker in r: none is present"
     hire(store, "v", repos=("r", "elsewhere"))
     assert go(store, "v").task == task
 

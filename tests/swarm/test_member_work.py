@@ -68,9 +68,7 @@ def test_a_member_takes_only_what_it_can_do(store: Store) -> None:
     assert [one.name for one in take_all(store, "tester")] == ["test it"]
     membership.close(store, OWNER, "tester", now=3)
     [wait] = probe(store, task, now=3)
-    assert (
-        wait.text == "waiting for a worker: none is there (a member of the swarm that can do test)"
-    )
+    assert wait.text == "waiting for a member of the swarm that can do test: none is present"
 
 
 def test_members_and_weft_processes_take_nothing_of_each_other(store: Store) -> None:

@@ -11,14 +11,21 @@ import click
 from msgspec.structs import asdict
 
 from weft.admission.capacity import MOST, is_consumable
-from weft.cli.output import json_option, print_json, print_table
+from weft.cli.output import json_option, print_json, print_table, say
 from weft.config import DEFAULT_LIMITS, Config
 from weft.errors import InputError
 from weft.formats import dollars, micro_dollars
 from weft.model import Limit
 from weft.project.project import get_project
 from weft.runs.attention import template_of
-from weft.runs.host_list import HostStatus, as_dict, describe_limit, describe_seen, read_hosts
+from weft.runs.host_list import (
+    HostStatus,
+    as_dict,
+    describe_host_labels,
+    describe_limit,
+    describe_seen,
+    read_hosts,
+)
 from weft.store.limit_table import list_limits, set_limit
 
 
@@ -52,8 +59,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
     print_table(("LIMIT", "USED", "OF", "SET BY"), [_row(limit, here.config) for limit in limits])
     if hosts:
         click.echo()
-        header = ("HOST", "SLOTS", "MEMORY (MB)", "PORTS", "TAKES", "SEEN", "LABELS")
+        header = ("HOST", "SLOTS", "MEMORY (MB)", "PORTS", "TAKES", "SEEN")
         print_table(header, [_host_row(status, limits, now) for status in hosts])
+        for status in hosts:
+            if status.labels:
+                say(f"labels of {status.host}: {describe_host_labels(status)}")
 
 
 def _row(limit: Limit, config: Config) -> tuple[object, ...]:
@@ -74,7 +84,6 @@ def _host_row(status: HostStatus, limits: Sequence[Limit], now: float) -> tuple[
         describe_limit(status, "port", limits),
         status.duties,
         describe_seen(status, now).removeprefix("seen "),
-        ", ".join(status.labels),
     )
 
 

@@ -18,7 +18,7 @@ import click
 from weft.errors import InputError
 from weft.process import start_detached
 from weft.project.project import Project
-from weft.project.server_address import address_file
+from weft.project.server_address import address_file, read_addresses
 from weft.store import Store
 from weft.store.page_codes import create_page_code
 
@@ -65,23 +65,26 @@ def get_server_url(project: Project) -> str:
 
 def find_server_url(project: Project) -> str | None:
     """Return the address that the latest server of this store left, if it answers."""
+    addresses = read_addresses(_address(project))
+    if not addresses:
+        return None
+    url = addresses[0]
     try:
-        url = _address(project).read_text(encoding="utf-8").strip()
         with urllib.request.urlopen(f"{url}/healthz", timeout=_ANSWERS) as answer:  # noqa: S310  # our own file
             return url if answer.status == 200 else None
     except (OSError, ValueError):
         return None
 
 
-def keep_address(project: Project, url: str) -> None:
-    """Leave the address of this server for `weft page`."""
-    _address(project).write_text(f"{url}\n", encoding="utf-8")
+def keep_address(project: Project, url: str, outside: str) -> None:
+    """Leave the address of this server for `weft page`, and the address for other machines."""
+    _address(project).write_text(f"{url}\n{outside}\n", encoding="utf-8")
 
 
 def drop_address(project: Project, url: str) -> None:
     """Remove the address of this server, unless another server left its own meanwhile."""
     file = _address(project)
-    if file.is_file() and file.read_text(encoding="utf-8").strip() == url:
+    if read_addresses(file)[:1] == [url]:
         file.unlink(missing_ok=True)
 
 

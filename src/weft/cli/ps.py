@@ -17,7 +17,7 @@ from weft.model import Worker
 from weft.project.project import Project, get_project
 from weft.runs.attention import Attention, explain_silence, read_attention
 from weft.runs.attention import as_dict as need_as_dict
-from weft.runs.host_list import HostStatus, describe_seen, read_hosts
+from weft.runs.host_list import HostStatus, describe_host_labels, describe_seen, read_hosts
 from weft.runs.host_list import as_dict as host_as_dict
 from weft.store.overview import Overview, WorkerView, overview
 from weft.store.wanted_slots import count_wanted
@@ -142,7 +142,7 @@ def host_lines(hosts: Sequence[HostStatus], now: float) -> list[str]:
     shown = ["", "HOSTS"]
     for status in hosts:
         slots = f"{status.slots.current} of {count(status.slots.max, 'slot')}"
-        labels = [", ".join(status.labels)] if status.labels else []
+        labels = [describe_host_labels(status)] if status.labels else []
         parts = [slots, *labels, status.duties, describe_seen(status, now)]
         shown.append(f"  {status.host}  {' · '.join(parts)}")
     return shown

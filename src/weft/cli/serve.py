@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import socket
@@ -96,7 +96,7 @@ def command(
         near = "127.0.0.1" if host in _EVERYWHERE else named  # for programs on this machine
         url = f"http://{near}:{number}"
         _tell(f"http://{named}:{number}", token, as_json=as_json)
-        with _addressed(project, url):
+        with _addressed(project, url, _outside(url, names, number, expose=expose)):
             if opens:
                 open_page(store, url)
             if no_work:
@@ -110,13 +110,20 @@ def command(
 
 
 @contextmanager
-def _addressed(project: Project, url: str) -> Iterator[None]:
-    """Leave the address for `weft page` while this server listens."""
-    keep_address(project, url)
+def _addressed(project: Project, url: str, outside: str) -> Iterator[None]:
+    """Leave the address for `weft page` and for advice while this server listens."""
+    keep_address(project, url, outside)
     try:
         yield
     finally:
         drop_address(project, url)
+
+
+def _outside(url: str, names: Sequence[str], port: int, *, expose: bool) -> str:
+    """Return the address for other machines: that of a proxy, if --host-name tells its name."""
+    if not names:
+        return url
+    return f"http://{names[0]}:{port}" if expose else f"https://{names[0]}"
 
 
 def _address(bind: str, *, expose: bool) -> tuple[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -25,6 +25,7 @@ from weft.formats import (
     listed,
     whole_line,
 )
+from weft.host_labels import worker_command
 from weft.model import ASKED, Attempt
 from weft.runs.attention import explain_silence
 from weft.runs.event_text import line
@@ -60,11 +61,12 @@ def command(store: Store, name: str, as_json: bool) -> None:
     if as_json:
         print_json(as_dict(why))
     else:
-        for line in lines(why, now):
+        for line in lines(why, now, store.find_server):
             say(bounded_line(line, f"weft why {full_label(why.task)} --json"))
 
 
-def lines(why: Explanation, now: float) -> Iterator[str]:
+def lines(why: Explanation, now: float, server: Callable[[], str] = str) -> Iterator[str]:
+    """Yield the explanation; `server` returns the address that advice names, or ''."""
     task = why.task
     name = full_label(task)
     yield f"task {name}: {task.request.title or first_sentence(task.text)}"
@@ -87,7 +89,7 @@ def lines(why: Explanation, now: float) -> Iterator[str]:
         cures = " or ".join(f"`{cure} {name}`" for cure in _CURES[task.state])
         yield f"  needs you: {cures}"
     else:
-        yield from (f"  {wait.text}" for wait in why.waits)
+        yield from _wait_lines(why, server)
     yield from (f"  {obstacle}" for obstacle in why.obstacles)
     if task.state == "ready" and not why.waits:
         yield "  starts next: the next free worker takes it"
@@ -107,6 +109,14 @@ def lines(why: Explanation, now: float) -> Iterator[str]:
         yield ""
         yield "before"
         yield from _history_lines(why)
+
+
+def _wait_lines(why: Explanation, server: Callable[[], str]) -> Iterator[str]:
+    for wait in why.waits:
+        yield f"  {wait.text}"
+        if wait.kind == "label":
+            command = worker_command(wait.subject.split(","), server())
+            yield f"    start it on a machine that has the label: `{command}`"
 
 
 def _gate_lines(gate: AtGate, now: float) -> Iterator[str]:

@@ -18,6 +18,7 @@ from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
 from weft.errors import InputError
 from weft.formats import duration
+from weft.git.repository import NotARepository
 from weft.model import Event, Task
 from weft.process.service_manager import notify_ready
 from weft.project.project import get_local_project
@@ -169,7 +170,13 @@ def command(
         return work_beside_store(directory, remote, options)
     if token_file is not None:
         raise InputError("--token-file is for --server: a worker beside its store needs no token.")
-    project = get_local_project(directory, os.environ)
+    try:
+        project = get_local_project(directory, os.environ)
+    except NotARepository:
+        raise InputError(
+            f"{directory.resolve()} is in no git repository. Start `weft worker` in the repository "
+            "whose tasks it takes; on another machine give --server URL, or --store and --remote."
+        ) from None
     slots = slots or project.config.worker_slots
     with project.open_store() as store:
         journal = WorkerLog(store, after=last_event(store), idle=exit_when_idle, as_json=as_json)

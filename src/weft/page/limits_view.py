@@ -11,7 +11,7 @@ from weft.formats import clock, count, dollars
 from weft.model import Limit
 from weft.page.act_forms import act_button, act_form
 from weft.page.markup import Html, Part, article, link, since, table, tag, tr
-from weft.runs.host_list import HostStatus, describe_limit
+from weft.runs.host_list import HostStatus, describe_host_labels, describe_limit
 
 _DOLLAR = 1_000_000
 
@@ -80,7 +80,7 @@ def _host(status: HostStatus, view: LimitsView) -> Html:
         describe_limit(status, "ram_mb", view.limits),
         describe_limit(status, "port", view.limits),
         status.duties,
-        ", ".join(status.labels),
+        describe_host_labels(status) if status.labels else "",
         [since(status.seen, view.now), " ago"],
         "; ".join(lacks),
         id=f"host-{status.host}",

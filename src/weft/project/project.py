@@ -18,7 +18,13 @@ from msgspec import Struct
 from weft import config
 from weft.config import Config
 from weft.errors import InputError, WeftError
-from weft.project.server_address import SERVER, find_server, token_file
+from weft.project.server_address import (
+    SERVER,
+    address_file,
+    find_server,
+    read_addresses,
+    token_file,
+)
 from weft.redaction import Redactor, list_secrets
 from weft.store import Store, default_url, open_store
 
@@ -46,13 +52,20 @@ class Project(Struct, frozen=True, kw_only=True):
             )  # late import: most commands need no HTTP
 
             return RemoteStore(self.server)
-        return open_store(
+        store = open_store(
             self.store_url,
             listen_url=self.config.listen_url,
             tuning=self.config.tuning,
             limits=self.config.limits,
             redactor=Redactor(list_secrets(self.environment, self.config.gate.env)),
         )
+        store.find_server = self._find_server
+        return store
+
+    def _find_server(self) -> str:
+        """Return the address by which other machines reach the latest server of this store."""
+        addresses = read_addresses(address_file(self.store_file, self.store_url, self.environment))
+        return addresses[-1] if addresses else ""
 
     @property
     def has_store(self) -> bool:

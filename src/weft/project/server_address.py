@@ -100,8 +100,16 @@ def _good(token: str, source: str) -> str:
 
 
 def address_file(store_file: Path | None, store_url: str, environment: Mapping[str, str]) -> Path:
-    """Return the file in which a server leaves its address, beside its token."""
+    """Return the file in which a server leaves its addresses, beside its token."""
     return token_file(store_file, store_url, environment).with_suffix(".url")
+
+
+def read_addresses(file: Path) -> list[str]:
+    """Return the addresses that a server left: for this machine, then for other machines."""
+    try:
+        return file.read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return []
 
 
 def token_file(store_file: Path | None, store_url: str, environment: Mapping[str, str]) -> Path:

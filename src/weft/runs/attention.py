@@ -8,7 +8,7 @@ time need no person. A wait that no end of an attempt resolves needs a person.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
 from weft.formats import clock, count, dollars, duration, first_line
-from weft.host_labels import describe_labels
+from weft.host_labels import describe_labels, worker_command
 from weft.model import ASKED, Worker
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
@@ -55,7 +55,7 @@ class Attention(Struct, frozen=True, kw_only=True):
 
 
 def read_attention(store: Store, *, now: float) -> Attention:
-    return find_attention(read_prospects(store, now=now))
+    return find_attention(read_prospects(store, now=now), server=store.find_server)
 
 
 def as_dict(need: AttentionItem) -> dict[str, Any]:
@@ -83,14 +83,15 @@ def restrict_to_tenant(prospects: Prospects, tenant: str) -> Prospects:
     )
 
 
-def find_attention(prospects: Prospects) -> Attention:
+def find_attention(prospects: Prospects, *, server: Callable[[], str] = str) -> Attention:
+    """Find the needs and the stuck runs; `server` returns the address that advice names, or ''."""
     moving = _moving(prospects)
     items = [
         *_drained(prospects),
         *_gates(prospects),
         *_stopped(prospects),
         *_limits(prospects),
-        *_workers(prospects),
+        *_workers(prospects, server),
         *_places(prospects, moving),
         *_tasks(prospects),
     ]
@@ -268,7 +269,7 @@ def _too_much(task: Ready, short: Shortage) -> AttentionItem:
     )
 
 
-def _workers(prospects: Prospects) -> Iterator[AttentionItem]:
+def _workers(prospects: Prospects, server: Callable[[], str]) -> Iterator[AttentionItem]:
     for task in prospects.ready:
         if task.unable:
             yield AttentionItem(
@@ -280,10 +281,10 @@ def _workers(prospects: Prospects) -> Iterator[AttentionItem]:
                 task=task.task,
             )
         if task.missing:
-            yield _unlabelled(task)
+            yield _unlabelled(task, server())
 
 
-def _unlabelled(task: Ready) -> AttentionItem:
+def _unlabelled(task: Ready, server: str) -> AttentionItem:
     text = f"needs a worker with {describe_labels(task.labels)}, and no present worker has "
     if task.missing == task.labels:
         text += "it" if len(task.labels) == 1 else "any of them"
@@ -292,7 +293,7 @@ def _unlabelled(task: Ready) -> AttentionItem:
     return AttentionItem(
         subject=_subject(task),
         text=text,
-        do=(f"weft worker --label {','.join(task.labels)}", f"weft skip {_label(task)}"),
+        do=(worker_command(task.labels, server), f"weft skip {_label(task)}"),
         runs=frozenset({task.run}),
         kind="worker",
         task=task.task,

@@ -30,7 +30,7 @@ def list_decisions(store: Store, *, now: float, tenant: str | None = None) -> li
     prospects = read_prospects(store, now=now)
     if tenant is not None:
         prospects = restrict_to_tenant(prospects, tenant)
-    items = find_attention(prospects).all
+    items = find_attention(prospects, server=store.find_server).all
     numbers = [item.task for item in items if item.task is not None]
     tasks, _ = find_tasks(store, numbers)
     known = {task.id: task for task in tasks}

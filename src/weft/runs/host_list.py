@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from weft.formats import duration
-from weft.model import Capacity, Limit, Worker, WorkerKind
+from weft.formats import count, duration
+from weft.model import NO_CHECKS, Capacity, Limit, Worker, WorkerKind
 from weft.store import Store
 from weft.store.workers import list_workers
 
@@ -18,7 +19,8 @@ class HostStatus(Struct, frozen=True, kw_only=True):
     host: str
     workers: Mapping[str, Capacity]  # slots of each worker, by id
     slots: Capacity  # of all workers together
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # of any worker
+    worker_labels: Mapping[str, tuple[str, ...]]  # of each worker, by id
     gates: bool  # it serves gates, with their checks
     checks: bool  # it takes checks of gates
     seen: float  # the latest sign of life
@@ -27,9 +29,8 @@ class HostStatus(Struct, frozen=True, kw_only=True):
     @property
     def duties(self) -> str:
         """The work that it takes besides tasks."""
-        if self.gates:
-            return "gates, checks"
-        return "checks" if self.checks else "no checks"
+        checks = "checks" if self.checks else "no checks"
+        return f"gates, {checks}" if self.gates else checks
 
 
 def read_hosts(store: Store, *, now: float) -> list[HostStatus]:
@@ -54,16 +55,42 @@ def _host(host: str, workers: Sequence[Worker]) -> HostStatus:
             max=sum(worker.capacity.max for worker in workers),
         ),
         labels=tuple(sorted({label for worker in workers for label in worker.labels})),
+        worker_labels={worker.id: tuple(sorted(worker.labels)) for worker in workers},
         gates=any(worker.gates for worker in workers),
-        checks=any(worker.gates or worker.checks for worker in workers),
+        checks=any(map(_takes_checks, workers)),
         seen=max(worker.seen for worker in workers),
         lacks={name: lack for worker in workers for name, lack in worker.lacks.items()},
     )
 
 
+def _takes_checks(worker: Worker) -> bool:
+    return worker.checks != NO_CHECKS if worker.gates else bool(worker.checks)
+
+
 def as_dict(status: HostStatus) -> dict[str, Any]:
-    workers = [{"worker": id, **asdict(slots)} for id, slots in status.workers.items()]
-    return {**asdict(status), "workers": workers, "slots": asdict(status.slots)}
+    fields = asdict(status)
+    labels = fields.pop("worker_labels")
+    workers = [
+        {"worker": id, **asdict(slots), "labels": list(labels[id])}
+        for id, slots in status.workers.items()
+    ]
+    return {**fields, "workers": workers, "slots": asdict(status.slots)}
+
+
+def describe_host_labels(status: HostStatus) -> str:
+    """Return the labels of a host's workers; where workers differ, with the slots that have them.
+
+    No worker of a host with `gpu (2 slots); arm64 (1 slot)` takes a task that needs both.
+    """
+    slots: Counter[tuple[str, ...]] = Counter()
+    for id, labels in status.worker_labels.items():
+        slots[labels] += status.workers[id].max
+    if len(slots) == 1:
+        return ", ".join(*slots)
+    return "; ".join(
+        f"{', '.join(labels) or 'no label'} ({count(number, 'slot')})"
+        for labels, number in slots.items()
+    )
 
 
 def describe_seen(status: HostStatus, now: float) -> str:

@@ -186,8 +186,7 @@ def _before_some_worker(
     task `kept_for`."""
     places = [place for place in scene.ledger.places.values() if concerns(who, place)]
     if not places:
-        needed = _needed_worker(scene, who, place_of_repository)
-        return [_wait("worker", needed, f"waiting for a worker: none is there ({needed})")]
+        return [_worker_wait(scene, who, place_of_repository)]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [
         _wait(
@@ -199,19 +198,23 @@ def _before_some_worker(
     ]
 
 
-def _needed_worker(scene: AdmissionRows, who: ReadyTask, place_of_repository: str) -> str:
+def _worker_wait(scene: AdmissionRows, who: ReadyTask, place_of_repository: str) -> Wait:
+    """Describe the worker that a task needs while no such worker is present."""
     if who.pinned is not None:
-        return who.pinned
+        return _wait("worker", who.pinned, f"waiting for {who.pinned}, which is not present")
+    agents = ", ".join(sorted(who.agents))
     if who.repo.startswith(SWARM):
-        kind = "a member of the swarm"
-        return f"{kind} that can do {', '.join(sorted(who.agents))}" if who.agents else kind
-    kind = f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
-    if who.labels:
-        command = f"weft worker --label {','.join(sorted(who.labels))}"
-        kind += f" with {describe_labels(who.labels)}; `{command}` starts one"
+        needed = f"a member of the swarm{f' that can do {agents}' if agents else ''}"
+        return _wait("worker", needed, f"waiting for {needed}: none is present")
+    labels = f" with {describe_labels(who.labels)}" if who.labels else ""
+    needed = f"a worker{labels}{f' that runs {agents}' if agents else ''}"
     places = scene.ledger.places.values()
-    here = any(place.can_run(frozenset(), who.repo, None) for place in places)
-    return kind if here or not places else f"{kind} in {place_of_repository}"
+    if places and not any(place.can_run(frozenset(), who.repo, None) for place in places):
+        needed += f" in {place_of_repository}"
+    text = f"waiting for {needed}: none is present"
+    if who.labels:
+        return _wait("label", ",".join(sorted(who.labels)), text)
+    return _wait("worker", needed, text)
 
 
 def _repository_place(tx: Transaction, repo: str) -> str:

@@ -38,6 +38,10 @@ VERBS: Final[dict[str, Verb]] = {}
 """The verbs of the modules imported so far; `remote_calls.all_verbs` imports the rest."""
 
 
+def _no_server() -> str:
+    return ""
+
+
 class Store:
     """A database with its verbs. Threads may share it; each process opens its own."""
 
@@ -47,6 +51,7 @@ class Store:
         self.database = database
         self.tuning = tuning
         self.redactor = redactor  # removes secrets from the texts of programs
+        self.find_server: Callable[[], str] = _no_server  # for advice: the address of a server
         self._thread = threading.local()  # `busy` while this thread is in a transaction
 
     @property
@@ -119,6 +124,7 @@ class BoundStore(Store):
 
     def __init__(self, store: Store, transaction: Transaction) -> None:
         super().__init__(store.database, store.tuning, redactor=store.redactor)
+        self.find_server = store.find_server
         self._transaction = transaction
 
     def read(self, work: Callable[[Transaction], T]) -> T:

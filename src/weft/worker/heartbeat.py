@@ -16,7 +16,7 @@ from weft.config import Config
 from weft.errors import InputError, LimitsDiffer
 from weft.gate.check_run import describe_machine
 from weft.git import gc_lock
-from weft.model import AgentFile, NewWorker
+from weft.model import NO_CHECKS, AgentFile, NewWorker
 from weft.process import process_table
 from weft.process.process_identity import ProcessPlace
 from weft.project.host_agents import find_lacks, list_able_agents
@@ -73,16 +73,17 @@ class Presence:
             lacks=self._find_lacks(),
             labels=self._traits.labels,
             alone=self._traits.alone,
-            checks=describe_machine() if self._takes_orders else "",
+            checks=self._describe_checks(),
         )
         stated = self._site.config.stated if self._site.transport is None else {}
         register(self._site.store, new, now=time.time(), stated=stated)
         self._files = files
 
-    @property
-    def _takes_orders(self) -> bool:
-        """Tell whether this worker takes the checks of gates elsewhere: home's gates check here."""
-        return self._site.checks and self._site.transport is not None
+    def _describe_checks(self) -> str:
+        """Return the kind of this machine if this worker takes the checks of gates elsewhere."""
+        if self._site.transport is None:
+            return "" if self._site.checks else NO_CHECKS
+        return describe_machine() if self._site.checks else ""
 
     def _find_lacks(self) -> dict[str, str]:
         """Find the programs, variables and sandboxes that agents lack on this host.

@@ -1,0 +1,64 @@
+"""Lines of commands about worker hosts and labels, at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.in_process import Tell, teller
+from cli.shell import make_project
+from store_helpers import hire, put
+from weft.cli.page_link import drop_address, keep_address
+from weft.errors import InputError
+from weft.project.project import Project, get_local_project
+from weft.store import Store
+
+NEAR, FAR = "http://127.0.0.1:7337", "https://weft.example"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    root = make_project(tmp_path / "project")
+    return get_local_project(root, {"PATH": "/usr/bin:/bin"})
+
+
+@pytest.fixture
+def store(project: Project) -> Iterator[Store]:
+    with project.open_store() as store:
+        yield store
+
+
+@pytest.fixture
+def tell(project: Project) -> Tell:
+    return teller(project.root, project.store_url)
+
+
+def test_advice_for_a_missing_label_names_the_server(
+    project: Project, store: Store, tell: Tell
+) -> None:
+    hire(store, "plain")
+    task = put(store, "t", demand={"worker:@": 1, "label:gpu": 1})
+    for server in ("", f" --server {FAR}"):
+        if server:
+            keep_address(project, NEAR, FAR)
+        command = f"`weft worker{server} --label gpu`"
+        assert command in tell("ps")
+        why = tell("why", str(task))
+        assert "waiting for a worker with the label gpu: none is present\n" in why
+        assert f"start it on a machine that has the label: {command}\n" in why
+    drop_address(project, NEAR)
+    assert "--server" not in tell("ps")
+
+
+def test_long_lists_of_labels_are_shown_whole(store: Store, tell: Tell) -> None:
+    labels = tuple(f"a-long-label-{number}" for number in range(6))
+    hire(store, "one", host="far", labels=labels)
+    assert f"labels of far: {', '.join(labels)}\n" in tell("limits")
+
+
+def test_a_worker_without_a_repository_is_told_where_to_start(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    with pytest.raises(InputError, match=r"in no git repository.*--server URL"):
+        teller(tmp_path, url)("worker")
