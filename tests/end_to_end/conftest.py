@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from end_to_end.run_project import RunProject
+from end_to_end.worker_hosts import WorkerHosts, open_hosts
 
 
 @pytest.fixture
@@ -22,3 +23,10 @@ def either(tmp_path: Path, url: str) -> Iterator[RunProject]:
     made = RunProject(tmp_path, url)
     yield made
     made.close()
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
+    """A home with one slot, which the test may serve to other hosts."""
+    with open_hosts(tmp_path, "--slots", "1") as opened:
+        yield opened

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.run_project import TESTED, RunProject
-from end_to_end.worker_hosts import WorkerHosts
+from end_to_end.run_project import TESTED
+from end_to_end.worker_hosts import WorkerHosts, open_hosts
 from repositories import git
 from wait_until import PATIENCE, wait_until
 
@@ -22,11 +22,8 @@ pytestmark = pytest.mark.timeout(100)
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
-    project = RunProject(tmp_path)
-    made = WorkerHosts(project, tmp_path, arguments=("--no-work",))
-    yield made
-    made.close()
-    project.close()
+    with open_hosts(tmp_path, "--no-work") as opened:
+        yield opened
 
 
 def prepare(hosts: WorkerHosts, *, elsewhere: str = ":", **tuning: float) -> None:

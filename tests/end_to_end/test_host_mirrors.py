@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from end_to_end.run_project import RunProject
 from end_to_end.worker_hosts import WorkerHosts
 from repositories import git
 from wait_until import PATIENCE, wait_until
@@ -26,14 +25,6 @@ from weft.worker.engine import open_host_site
 from weft.worker.mirror_upkeep import tend_mirrors
 
 pytestmark = pytest.mark.timeout(100)
-
-
-@pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
-    made = WorkerHosts(RunProject(tmp_path), tmp_path, arguments=("--slots", "1"))
-    yield made
-    made.close()
-    made.project.close()
 
 
 @contextmanager

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from end_to_end.run_project import RunProject
 from end_to_end.worker_hosts import WorkerHosts
 from wait_until import PATIENCE, wait_until
 from weft.project.worker_host import HostFiles, renew
@@ -18,14 +16,6 @@ from weft.store import open_store
 from weft.store.tokens import create_join_token, join_host
 
 pytestmark = pytest.mark.timeout(100)
-
-
-@pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
-    made = WorkerHosts(RunProject(tmp_path), tmp_path, arguments=("--slots", "1"))
-    yield made
-    made.close()
-    made.project.close()
 
 
 def record_of(hosts: WorkerHosts) -> Path:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -28,14 +26,6 @@ env: [ACME_API_KEY]
 SCRIPT = (
     '"cat > /dev/null; echo key $ACME_API_KEY; echo plain words; echo trouble >&2; echo x > src/a"'
 )
-
-
-@pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
-    made = WorkerHosts(RunProject(tmp_path), tmp_path, arguments=("--slots", "1"))
-    yield made
-    made.close()
-    made.project.close()
 
 
 def read_page(project: RunProject, task: int) -> LogPage:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from end_to_end.run_project import RunProject
 from end_to_end.worker_hosts import WorkerHosts
 from repositories import git
 from wait_until import PATIENCE, wait_until
@@ -17,14 +14,6 @@ from wait_until import PATIENCE, wait_until
 pytestmark = pytest.mark.timeout(100)
 
 QUESTION = '```weft\\n{"step": "ask", "question": "Which port?"}\\n```'
-
-
-@pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
-    made = WorkerHosts(RunProject(tmp_path), tmp_path, arguments=("--slots", "1"))
-    yield made
-    made.close()
-    made.project.close()
 
 
 def test_a_session_goes_on_on_its_host_and_another_host_takes_up_its_pushed_work(

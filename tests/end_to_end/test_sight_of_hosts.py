@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.run_project import TESTED, RunProject
-from end_to_end.worker_hosts import WorkerHosts
+from end_to_end.run_project import TESTED
+from end_to_end.worker_hosts import WorkerHosts, open_hosts
 from wait_until import PATIENCE
 
 pytestmark = pytest.mark.timeout(100)
@@ -25,10 +25,8 @@ PLAN = """## P
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
-    made = WorkerHosts(RunProject(tmp_path), tmp_path, arguments=("--no-work",))
-    yield made
-    made.close()
-    made.project.close()
+    with open_hosts(tmp_path, "--no-work") as opened:
+        yield opened
 
 
 def end(worker: subprocess.Popen[str]) -> list[dict[str, object]]:

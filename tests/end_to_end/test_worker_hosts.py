@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from end_to_end.run_project import RunProject
 from end_to_end.worker_hosts import WorkerHosts
 from repositories import git
 from wait_until import PATIENCE, wait_until
@@ -20,15 +17,6 @@ TOGETHER = (
     "cat > /dev/null; env > {place}/env-$WEFT_TASK; touch {place}/began-$WEFT_TASK; "
     "while [ ! -e {place}/began-{other} ]; do sleep 0.05; done; echo $WEFT_TASK > src/{file}"
 )
-
-
-@pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[WorkerHosts]:
-    project = RunProject(tmp_path)
-    made = WorkerHosts(project, tmp_path, arguments=("--slots", "1"))
-    yield made
-    made.close()
-    project.close()
 
 
 def write_pair(hosts: WorkerHosts) -> None:

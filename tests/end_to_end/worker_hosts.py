@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,3 +90,14 @@ class WorkerHosts:
             if process.poll() is None:
                 process.kill()
             process.communicate(timeout=PATIENCE)
+
+
+@contextmanager
+def open_hosts(place: Path, *arguments: str) -> Iterator[WorkerHosts]:
+    """A project whose `weft serve` gets these arguments; close it with its workers."""
+    made = WorkerHosts(RunProject(place), place, arguments=arguments)
+    try:
+        yield made
+    finally:
+        made.close()
+        made.project.close()

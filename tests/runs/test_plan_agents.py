@@ -36,9 +36,9 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("keys", "name", "suggestion"),
     [
-        ("agent: cluade", "cluade", "Did you mean claude?"),
-        ("team: 2 of claud", "claud", "Did you mean claude?"),
-        ("team: best-of 2; judge: reviw", "reviw", "Did you mean review?"),
+        ("agent: cluade", "cluade", "Did you mean 'claude'?"),
+        ("team: 2 of claud", "claud", "Did you mean 'claude'?"),
+        ("team: best-of 2; judge: reviw", "reviw", "Did you mean 'review'?"),
         ("stages: implement, judge", "judge", "There are: claude, implement, review."),
         ("agent: xyz", "xyz", "There are: claude, implement, review."),
     ],

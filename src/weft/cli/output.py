@@ -17,6 +17,15 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
+def worker_slots_option(command: F) -> F:
+    return click.option(
+        "--slots",
+        type=click.IntRange(min=1, max=10_000),
+        metavar="N",
+        help="How many agents it runs at once. Default: MAX_CONCURRENT_TASKS, or 4.",
+    )(command)
+
+
 def print_json(value: object) -> None:
     from weft.formats import json_text  # late: `weft --help` prints no JSON
 

@@ -22,7 +22,7 @@ from weft.api.http.own_token import keep_own_token
 from weft.api.http.socket import bind as listen_at
 from weft.api.http.socket import listen
 from weft.api.mcp.http_transport import MCP, McpApp
-from weft.cli.output import json_option, say
+from weft.cli.output import json_option, say, worker_slots_option
 from weft.cli.page_link import drop_address, keep_address, open_page
 from weft.cli.worker import WorkerLog
 from weft.cli.worker_loops import run_until_asked, serve
@@ -42,12 +42,7 @@ _EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused unless a per
 @click.command(name="serve")
 @click.option("--bind", default="127.0.0.1:7337", show_default=True, metavar="HOST:PORT")
 @click.option("--no-work", is_flag=True, help="Answer requests only; run no agents.")
-@click.option(
-    "--slots",
-    type=click.IntRange(min=1, max=10_000),
-    metavar="N",
-    help="How many agents it runs at once. Default: MAX_CONCURRENT_TASKS, or 4.",
-)
+@worker_slots_option
 @click.option(
     "--host-name",
     "names",

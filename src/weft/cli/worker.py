@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from weft.cli.label_option import read_labels
-from weft.cli.output import json_option, say
+from weft.cli.output import json_option, say, worker_slots_option
 from weft.cli.poll_interval import A_RUN
 from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
@@ -38,12 +38,7 @@ _AT_ONCE: Final = 1000  # events
 
 
 @click.command(name="worker")
-@click.option(
-    "--slots",
-    type=click.IntRange(min=1, max=10_000),
-    metavar="N",
-    help="How many agents it runs at once. Default: MAX_CONCURRENT_TASKS, or 4.",
-)
+@worker_slots_option
 @click.option(
     "--server",
     metavar="URL",

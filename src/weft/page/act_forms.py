@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from weft.model import Task
 from weft.page.markup import Html, Part, joined, tag
+from weft.words import full_label
 
 
 def send_form(
@@ -78,3 +80,17 @@ def select(name: str, label: str, options: Iterable[tuple[str, str]], chosen: st
 def bulk_button(act: str, label: str, command: str) -> Html:
     """Make a button that carries out the act of every picked row."""
     return tag("button", _label(label, command), type="button", data_bulk=f"act/{act}")
+
+
+def retry_form(task: Task, agents: Iterable[str], label: str) -> Html:
+    """Make the form that tries a task again, with another agent or with a note of this label."""
+    choices = [("", f"the same ({task.agent})"), *((agent, agent) for agent in agents)]
+    return act_form(
+        "retry",
+        "Retry…",
+        f"weft retry {full_label(task)} [--agent NAME] [--note TEXT]",
+        {"task": task.id},
+        select("agent", "Agent", choices),
+        text_area("note", label, draft=f"retry-{task.id}"),
+        key="r",
+    )

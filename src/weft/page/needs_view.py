@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from weft.formats import count, dollars, duration, first_line, listed
 from weft.model import HUMAN
-from weft.page.act_forms import act_button, act_form, bulk_button, select, text_area
+from weft.page.act_forms import act_button, act_form, bulk_button, retry_form, text_area
 from weft.page.markup import Html, Part, article, joined, link, since, tag
 from weft.runs.decisions import Decision
 from weft.words import full_label, progress_text
@@ -215,17 +215,8 @@ def stuck_acts(decision: Decision, agents: Sequence[str]) -> Iterator[Html]:
     task = decision.task
     assert task is not None
     name = full_label(task)
-    choices = [("", f"the same ({task.agent})"), *((agent, agent) for agent in agents)]
     if decision.item.kind != "worker" and task.agent != HUMAN:
-        yield act_form(
-            "retry",
-            "Retry…",
-            f"weft retry {name} [--agent NAME] [--note TEXT]",
-            {"task": task.id},
-            select("agent", "Agent", choices),
-            text_area("note", "Note or answer for the agent", draft=f"retry-{task.id}"),
-            key="r",
-        )
+        yield retry_form(task, agents, "Note or answer for the agent")
         files = find_wanted_files(task.reason)
         if files:
             command = f"weft retry {name} " + " ".join(f"--file {file}" for file in files)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from weft.formats import clock, count, dollars, duration, first_line
 from weft.model import TERMINAL, Attempt, State
-from weft.page.act_forms import act_button, act_form, select, send_form, text_area
+from weft.page.act_forms import act_button, retry_form, select, send_form, text_area
 from weft.page.log_view import LogMatch, LogWindow, render_log, render_matches
 from weft.page.markup import Html, Part, article, described, link, since, state_tag, table, tag, tr
 from weft.page.team_view import render_team
@@ -87,16 +87,7 @@ def _acts(view: TaskView) -> Iterator[Html]:
     task = view.explanation.task
     name = full_label(task)
     if task.state is not State.DONE and (task.state in TERMINAL or task.state is State.BLOCKED):
-        agents = [("", f"the same ({task.agent})"), *((agent, agent) for agent in view.agents)]
-        yield act_form(
-            "retry",
-            "Retry…",
-            f"weft retry {name} [--agent NAME] [--note TEXT]",
-            {"task": task.id},
-            select("agent", "Agent", agents),
-            text_area("note", "Note for the agent", draft=f"retry-{task.id}"),
-            key="r",
-        )
+        yield retry_form(task, view.agents, "Note for the agent")
     if task.state not in TERMINAL:
         if task.state is State.PAUSED:
             yield act_button("resume", "Resume", f"weft resume {name}", {"name": str(task.id)})

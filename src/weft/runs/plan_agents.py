@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from weft.plan.plan_records import ParsedPlan, PlanTask, Problem, Severity
+from weft.plan.plan_records import ParsedPlan, PlanTask, Problem
+from weft.plan.problems import Problems
 from weft.project.site import AGENTS, agent_names
 
 USUAL_STAGE: Final = "implement"
@@ -19,21 +19,17 @@ def find_unknown_agents(reading: ParsedPlan, root: Path) -> tuple[Problem, ...]:
     known = agent_names(root)
     if not known:
         return ()
-    return tuple(
-        Problem(
-            file=reading.plan.name,
-            line=task.line,
-            column=task.column,
-            code="unknown-agent",
-            severity=Severity.ERROR,
-            message=f"Task {task.id} names the agent {name!r}, which has no file in {AGENTS}.",
-            suggestion=_suggest(name, known),
-        )
-        for task in reading.plan.tasks
-        if not task.settled
-        for name in dict.fromkeys(_list_named(task))
-        if name not in known
-    )
+    problems = Problems(reading.plan.name)
+    for task in reading.plan.tasks:
+        unknown = [] if task.settled else [each for each in _list_named(task) if each not in known]
+        for name in dict.fromkeys(unknown):
+            problems.error(
+                (task.line, task.column),
+                "unknown-agent",
+                f"Task {task.id} names the agent {name!r}, which has no file in {AGENTS}.",
+                problems.suggest(name, known, f"There are: {', '.join(known)}."),
+            )
+    return problems.sorted()
 
 
 def _list_named(task: PlanTask) -> Iterator[str]:
@@ -44,8 +40,3 @@ def _list_named(task: PlanTask) -> Iterator[str]:
         yield from task.team.agents
         if task.team.judge is not None:
             yield task.team.judge
-
-
-def _suggest(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name[:60], known, n=1)
-    return f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."

@@ -36,6 +36,7 @@ from weft.plan.plan_records import (
     Severity,
     Source,
 )
+from weft.plan.problems import Problems
 from weft.predict.parallel_doubts import order_doubtful
 from weft.process import ProgramMissing
 from weft.project.project import Project, get_project
@@ -265,20 +266,16 @@ def _warn_of_unchecked_teams(reading: ParsedPlan, settings: Config) -> ParsedPla
     teams = [task for task in reading.plan.tasks if task.team is not None and not task.settled]
     if settings.gate.run is not None or all(task.check for task in teams):
         return reading
-    problems = [
-        Problem(
-            file=reading.plan.name,
-            line=task.line,
-            column=task.column,
-            code="unchecked-team",
-            severity=Severity.WARNING,
-            message=f"No check can choose among the candidates of {task.id}: there is none.",
-            suggestion="Set `run` of [gate] in weft.toml, or write `check:` under the task.",
-        )
-        for task in teams
-        if not task.check
-    ]
-    return replace(reading, problems=(*reading.problems, *problems))
+    problems = Problems(reading.plan.name)
+    for task in teams:
+        if not task.check:
+            problems.warn(
+                (task.line, task.column),
+                "unchecked-team",
+                f"No check can choose among the candidates of {task.id}: there is none.",
+                "Set `run` of [gate] in weft.toml, or write `check:` under the task.",
+            )
+    return replace(reading, problems=(*reading.problems, *problems.sorted()))
 
 
 def _predict(
