@@ -26,8 +26,9 @@ from forked_python import run_forked
 from repositories import git, make_repository
 from wait_until import PATIENCE, wait_until
 from weft.api.http.routes.verb_routes import MODULES
+from weft.attempt.start_facts import list_questions
 from weft.cli import COMMANDS
-from weft.errors import Forbidden, InputError
+from weft.errors import Forbidden, InputError, Unauthenticated
 from weft.model import HUMAN, Class, NewRun, NewTask, State
 from weft.project.project import find_server_project
 from weft.runs.attempt_output import read_piece
@@ -456,6 +457,19 @@ def test_a_thread_that_remembers_reads_each_fact_once(remote: Served) -> None:
             assert last_event(there) == before
         assert last_event(there) > before
         admit_again(here, now=0)
+
+
+def test_the_facts_of_a_start_come_in_one_request(remote: Served) -> None:
+    url = remote.project.url
+    row = remote.project.rows("SELECT id, run FROM tasks WHERE run IS NOT NULL ORDER BY id")[0]
+    questions = list_questions(row["id"], row["run"])
+    there = RemoteStore(Server(url=remote.url, token=make_token(url, "read")))
+    with open_store(url) as here, there, there.remembering(questions):
+        there.use_token("no token")
+        for verb, about in questions:
+            assert verb(there, about) == verb(here, about)
+        with pytest.raises(Unauthenticated):
+            last_event(there)  # it was not asked
 
 
 def test_over_a_server_land_moves_a_branch_and_no_checkout(remote: Served) -> None:

@@ -123,6 +123,7 @@ MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
 }
 UNDOCUMENTED: Mapping[str, frozenset[str]] = {
     "GET /v1/verbs": ABOUT_ALL,
+    "POST /v1/verbs": ABOUT_ALL,
     "GET /v1/changes?after=0&seconds=0": ABOUT_ALL,
 }
 REFUSALS = (
@@ -323,3 +324,29 @@ def test_a_verb_by_name_is_for_admins_and_one_that_looks_for_readers_of_all(
             if (status not in (401, 403)) != (kind in (ABOUT_ALL if looks else ADMINS)):
                 wrong.append((name, status))
     assert wrong == []
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_verbs_called_together_only_read_and_tell_no_secret(
+    rights: RightsServer, kind: str
+) -> None:
+    client = rights.clients[kind]
+    call = {"args": [], "kwargs": {"no_such_argument": 1}}
+    offered = [n for n, v in all_verbs().items() if v.function.__module__.startswith("weft.")]
+    refused = set()
+    for name in offered:
+        answer = client.http.post("/v1/verbs", json={"calls": [[name, call]]})
+        assert (answer.status_code in (401, 403)) == (kind not in ABOUT_ALL), answer.text
+        if "is no verb that only reads" in answer.text:
+            refused.add(name)
+    secret = {n for n in offered if n.startswith(("tokens.", "replies.", "page_codes."))}
+    writing = {name for name in offered if all_verbs()[name].kind == "write"}
+    assert refused == (secret | writing if kind in ABOUT_ALL else set())
+
+
+def test_the_number_of_verbs_called_together_is_bounded(rights: RightsServer) -> None:
+    call = ["event_log.last_event", {"args": [], "kwargs": {}}]
+    client = rights.clients["read"]
+    answers = [client.http.post("/v1/verbs", json={"calls": [call] * n}) for n in (32, 33)]
+    assert [answer.status_code for answer in answers] == [200, 422]
+    assert len(answers[0].json()["result"]) == 32

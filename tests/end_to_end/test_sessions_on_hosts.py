@@ -37,7 +37,7 @@ def test_a_session_goes_on_on_its_host_and_another_host_takes_up_its_pushed_work
     first = hosts.start("first", "--token-file", str(join), "--slots", "1")
     [home_of_session] = hosts.wait_registered(1)
     project.plan.write_text("## P\n- [ ] Ask\n  <!-- files: src/a; agent: asker -->\n")
-    run = project.start("run", "plan.md")
+    project.start("run", "plan.md")  # it may end before the question is answered
     wait_until(lambda: len(project.rows("SELECT * FROM attempts")) == 2)
     sessions = {"WEFT_SCRIPTED_STATE": str(hosts.place / "sessions of the second")}
     hosts.start("second", "--token-file", str(join), "--slots", "1", **sessions)
@@ -50,8 +50,11 @@ def test_a_session_goes_on_on_its_host_and_another_host_takes_up_its_pushed_work
     assert first.wait(timeout=PATIENCE) == 0
     shutil.rmtree(hosts.home_of("first"))
     assert project.weft("answer", str(task["id"]), "8080").returncode == 0
-    done.touch()
-    assert run.wait(timeout=PATIENCE) == 0
+    wait_until(lambda: project.rows("SELECT * FROM attempts WHERE number = 3"))
+    done.touch()  # not before, since home has no slot for it
+    wait_until(
+        lambda: project.rows("SELECT * FROM tasks WHERE id = ? AND state = 'done'", task["id"])
+    )
     attempts = project.rows("SELECT * FROM attempts WHERE task = ? ORDER BY number", task["id"])
     assert [row["outcome"] for row in attempts] == ["rate_limit", "asked", "success"]
     assert all(row["worker"].startswith(home_of_session) for row in attempts[:2])

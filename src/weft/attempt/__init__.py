@@ -1,6 +1,7 @@
 """One attempt: lease → workspace → agent → outcome.
 
     start           a grant -> a workspace with a running agent
+    start_facts     the questions of a start, which one request answers
     start_record    the order of an attempt, kept in its directory for an adopter
     base            the commit that an attempt starts from
     briefing        a task -> the content of its prompt

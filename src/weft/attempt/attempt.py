@@ -32,6 +32,7 @@ from weft.attempt.recordings import (
     save_recording,
 )
 from weft.attempt.start import Begun, begin
+from weft.attempt.start_facts import list_questions
 from weft.attempt.start_record import Order
 from weft.errors import Refused, StoreError, WeftError, find_passing_fault
 from weft.model import Grant, Lease, State
@@ -78,7 +79,7 @@ class RunningAttempt:
     def start(cls, site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Self:
         """Start the agent of a grant by the settings of its run. Blocks while the workspace is
         made."""
-        with site.store.remembering():
+        with site.store.remembering(list_questions(grant.task, grant.run)):
             site = site.for_run(grant.run)
             return cls(site, grant.fence, begin(site, grant, renewed=renewed))
 

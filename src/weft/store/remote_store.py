@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, NoReturn, TypeVar
@@ -20,7 +20,7 @@ from weft.redaction import SHAPES_ALONE
 from weft.store.database import Transaction
 from weft.store.remote_calls import Unreadable, convert, decode, encode, hints_of
 from weft.store.server_client import Client, Server, ServerReply
-from weft.store.store import Store, Verb
+from weft.store.store import Question, Store, Verb, name_of
 from weft.store.wake import Listener, Listeners, Topic
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class RemoteStore(Store):
         self._bells = _Bells(server)
         self.redactor = SHAPES_ALONE  # the server redacts
         self.find_server = lambda: server.url
-        self._memory = threading.local()  # `replies` to reads of this thread
+        self._memory = threading.local()  # `facts` that this thread has read
 
     def use_token(self, token: str) -> None:
         """Send this token with every request from now on."""
@@ -72,29 +72,45 @@ class RemoteStore(Store):
         raise AttributeError("These numbers are the server's.")
 
     def call(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        body, headers = self._hide(body_of(args, kwargs)), _key() if verb.kind == "write" else {}
-        reply = self._recall(verb, body) or self._client.send(
-            "POST", f"{VERBS}/{verb.name}", body, seconds=_SOON, headers=headers
-        )
-        result = result_of(self.url, verb.name, reply, hints_of(verb.function)["return"])
-        if verb.kind == "read" and (replies := self._replies()) is not None:
-            replies[verb.name, body] = reply
-        return result
+        body, facts = self._hide(body_of(args, kwargs)), self._facts()
+        if verb.kind == "write" or facts is None:
+            result = self._send(verb, body)
+        else:
+            if (verb.name, body) not in facts:
+                facts[verb.name, body] = self._send(verb, body)
+            result = facts[verb.name, body]
+        return _converted(self.url, result, hints_of(verb.function)["return"])
+
+    def _send(self, verb: Verb, body: bytes) -> Any:
+        path, headers = f"{VERBS}/{verb.name}", _key() if verb.kind == "write" else {}
+        reply = self._client.send("POST", path, body, seconds=_SOON, headers=headers)
+        return result_of(self.url, verb.name, reply, Any)
 
     @contextmanager
-    def remembering(self) -> Iterator[None]:
-        """Let this thread read each fact once. A write does not change the facts that were read."""
-        self._memory.replies = {}
+    def remembering(self, questions: Iterable[Question] = ()) -> Iterator[None]:
+        """Let this thread read each fact once, and these facts in one request. A write does not
+        change the facts that were read."""
+        self._memory.facts = self._ask_together([*questions])
         try:
             yield
         finally:
-            self._memory.replies = None
+            self._memory.facts = None
 
-    def _replies(self) -> dict[tuple[str, bytes], ServerReply] | None:
-        return getattr(self._memory, "replies", None)
+    def _ask_together(self, questions: Sequence[Question]) -> dict[tuple[str, bytes], Any]:
+        if not questions:
+            return {}
+        calls = [(name_of(verb), {"args": [about], "kwargs": {}}) for verb, about in questions]
+        reply = self._client.send("POST", VERBS, encode({"calls": calls}), seconds=_SOON)
+        results = result_of(self.url, "verbs", reply, list[Any])
+        if len(results) != len(calls):
+            raise _strange(self.url, f"{len(results)} results of {len(calls)} calls")
+        return {
+            (name, encode(call)): result
+            for (name, call), result in zip(calls, results, strict=True)
+        }
 
-    def _recall(self, verb: Verb, body: bytes) -> ServerReply | None:
-        return (self._replies() or {}).get((verb.name, body))
+    def _facts(self) -> dict[tuple[str, bytes], Any] | None:
+        return getattr(self._memory, "facts", None)
 
     def _hide(self, body: bytes) -> bytes:
         """Remove the secrets of this host, which the server does not know, from what it is sent."""

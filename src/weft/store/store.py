@@ -34,6 +34,9 @@ class Verb(Struct, frozen=True, kw_only=True):
     takes_store: bool = False  # its first parameter is a store, with which it calls other verbs
 
 
+Question = tuple[Callable[..., Any], object]
+"""A verb that reads, and its only argument."""
+
 VERBS: Final[dict[str, Verb]] = {}
 """The verbs of the modules imported so far; `remote_calls.all_verbs` imports the rest."""
 
@@ -65,8 +68,9 @@ class Store:
 
         return self.read(work) if verb.kind == "read" else self.write(work)
 
-    def remembering(self) -> AbstractContextManager[None]:
-        """Let this thread read each fact once, where a read goes to a server."""
+    def remembering(self, questions: Iterable[Question] = ()) -> AbstractContextManager[None]:
+        """Let this thread read each fact once, and these facts at once, where a read goes to a
+        server."""
         return nullcontext()
 
     def read(self, work: Callable[[Transaction], T]) -> T:

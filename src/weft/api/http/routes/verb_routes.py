@@ -1,6 +1,7 @@
 """The store's verbs and the repository's operations, called by name, for `weft --server`.
 
     POST /v1/verbs/tasks.get_task         {"args": [7], "kwargs": {}}  ->  {"result": …}
+    POST /v1/verbs                        {"calls": [["tasks.get_task", {…}], …]}: verbs that read
     POST /v1/operations/runs.task_diff.find_difference   the same, on the repository
     GET  /v1/changes?after=12&seconds=20  the last event's number, once it is not 12
     GET  /v1/verbs                        the verbs, the operations, and the tuning of the store
@@ -55,6 +56,7 @@ from weft.swarm.identity import ADMIN, READ, Identity, need
 router = APIRouter(include_in_schema=False)
 
 _LONGEST_WAIT: Final = 30.0  # seconds
+_MOST_CALLS: Final = 32  # that a request makes
 _SECRET: Final = (
     "tokens.",
     "replies.",
@@ -102,6 +104,22 @@ async def list_verbs(request: Request) -> Response:
     return await look(request, READ, work)
 
 
+@router.post("/verbs")
+async def call_verbs(request: Request) -> Response:
+    """Call verbs that only read, in one transaction."""
+    body = await request.body()
+
+    def ask(store: Store, who: Identity, now: float) -> object:
+        _refuse_tenants(who)
+        results = [
+            _carry_out(verb, partial(store.call, verb), call, who, now)
+            for verb, call in _read_calls(body)
+        ]
+        return {"result": results}
+
+    return await look(request, READ, ask)
+
+
 @router.post("/verbs/{name}")
 async def call_verb(request: Request, name: str) -> Response:
     verb = all_verbs().get(name)
@@ -110,14 +128,14 @@ async def call_verb(request: Request, name: str) -> Response:
     body, project = await request.body(), parts_of(request).project
 
     def ask(store: Store, who: Identity, now: float) -> object:
-        return {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
+        return {"result": _carry_out(verb, partial(store.call, verb), _read(body), who, now)}
 
     def tell(store: Store, who: Identity, now: float) -> object:
         if who.worker is not None:
             done = {"result": _serve_host(store, who, verb, body, project, now)}
         else:
             need(who, ADMIN)
-            done = {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
+            done = {"result": _carry_out(verb, partial(store.call, verb), _read(body), who, now)}
         return ShownOnce(shown=done, kept={}) if _is_secret(verb) else done
 
     if verb.kind == "write":
@@ -138,7 +156,7 @@ async def call_operation(request: Request, name: str) -> Response:
 
     async def work(who: Identity) -> object:
         done = await in_slow_thread(
-            request, lambda: _carry_out(operation, carry_out, body, who, time.time())
+            request, lambda: _carry_out(operation, carry_out, _read(body), who, time.time())
         )
         return {"result": done}
 
@@ -181,17 +199,41 @@ def _serve_host(
             require_tool_rights(store, project, given)
         return store.call(verb, args, kwargs)
 
-    return _carry_out(verb, carry_out, body, who, now)
+    return _carry_out(verb, carry_out, _read(body), who, now)
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return decode(body)
+    except Unreadable as error:
+        raise InputError(f"This call cannot be read: {error}.") from error
+
+
+def _read_calls(body: bytes) -> list[tuple[Verb, object]]:
+    """Return the verbs that are called at once; each must be open to every reader."""
+    match _read(body):
+        case {"calls": list(calls), **rest} if not rest and len(calls) <= _MOST_CALLS:
+            pass
+        case _:
+            raise InputError(f'Calls are {{"calls": […]}}, at most {_MOST_CALLS} of them.')
+    return [_read_call(call) for call in calls]
+
+
+def _read_call(call: object) -> tuple[Verb, object]:
+    match call:
+        case [str(name), arguments]:
+            verb = all_verbs().get(name)
+            if verb is not None and verb.kind == "read" and not _is_secret(verb):
+                return verb, arguments
+            raise InputError(f"{name[:100]!r} is no verb that only reads.")
+        case _:
+            raise InputError('Each of the calls is ["verb", {"args": […], "kwargs": {…}}].')
 
 
 def _carry_out(
-    verb: Verb, carry_out: Callable[..., Any], body: bytes, who: Identity, now: float
+    verb: Verb, carry_out: Callable[..., Any], called: object, who: Identity, now: float
 ) -> Any:
     _refuse_tenants(who)
-    try:
-        called = decode(body)
-    except Unreadable as error:
-        raise InputError(f"This call cannot be read: {error}.") from error
     args, kwargs = arguments_of(verb.function, called, {"now": now, "who": who})
     with _known_errors():
         return carry_out(args, kwargs)
