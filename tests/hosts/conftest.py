@@ -49,7 +49,17 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the state of the hosts to the report of a test that failed."""
     report = yield
-    for given in getattr(item, "funcargs", {}).values():
-        if report.failed and isinstance(given, ObservedHosts):
-            report.sections.append(("hosts", given.describe()))
+    given = [*getattr(item, "funcargs", {}).values()]
+    hosts = next((value for value in given if isinstance(value, ObservedHosts)), None)
+    if report.failed and hosts is not None:
+        report.sections.append(("hosts", hosts.describe()))
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the hosts after the last test on them: idle hosts still send signs of life."""
+    given = getattr(item, "funcargs", {}).get("shared")
+    yield
+    if given is not None and (nextitem is None or nextitem.path.parent != item.path.parent):
+        given.close()
