@@ -161,6 +161,34 @@ def test_an_answer_that_drips_is_given_up_after_its_time(start: bytes, drop: byt
             client.close()
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has this bound")
+def test_a_connection_that_moves_nothing_is_given_up_and_the_next_request_has_its_own() -> None:
+    """The server accepts and reads nothing, which is as silent as packets that vanish."""
+    stuck: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            stuck.append(listening.accept()[0])
+            with listening.accept()[0] as caller:
+                caller.recv(65536)
+                caller.sendall(http("200 OK", GOOD))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        client = Client(Server(url=url, token=SECRET), unheard=1)
+        try:
+            with pytest.raises(NoAnswer, match="did not answer") as given_up:
+                client.send("POST", "/v1/verbs", b"x" * (32 << 20), seconds=20)
+            assert "within 20 s" not in str(given_up.value)
+            assert client.send("GET", "/v1/verbs", seconds=60).data == GOOD
+        finally:
+            client.close()
+            thread.join()
+            for connection in stuck:
+                connection.close()
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "error"),
     [

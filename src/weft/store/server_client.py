@@ -45,8 +45,10 @@ class ServerReply:
 class Client:
     """Requests to a server. Threads may share it; each request has a connection to itself."""
 
-    def __init__(self, server: Server, *, most: int = _MOST) -> None:
+    def __init__(self, server: Server, *, most: int = _MOST, unheard: int = _UNHEARD) -> None:
+        """Bound replies to `most` bytes, and silent connections to `unheard` seconds."""
         self.url = server.url
+        self._unheard = unheard
         parts = urlsplit(server.url)
         self._secure = parts.scheme == "https"
         self._host, self._port = parts.hostname or "", parts.port
@@ -135,7 +137,7 @@ class Client:
             raise NoAnswer(
                 f"There is no server at {self.url} ({_reason(error)}); `weft serve` starts one."
             ) from error
-        _notice_silence(connection.sock)
+        _notice_silence(connection.sock, self._unheard)
 
     def _once(
         self,
@@ -194,7 +196,7 @@ class Client:
         return NoAnswer(f"{self.url} is no weft server: it does not speak HTTP properly ({what}).")
 
 
-def _notice_silence(connection: socket.socket) -> None:
+def _notice_silence(connection: socket.socket, seconds: int) -> None:
     """Let the kernel end a connection whose packets vanish; a server that only computes may wait.
 
     Otherwise TCP would repeat a lost heartbeat ever more rarely, and miss the return of the network
@@ -202,9 +204,9 @@ def _notice_silence(connection: socket.socket) -> None:
     """
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
-        ("TCP_KEEPIDLE", _UNHEARD),
-        ("TCP_KEEPINTVL", _UNHEARD // 2),
-        ("TCP_USER_TIMEOUT", _UNHEARD * 1000),
+        ("TCP_KEEPIDLE", seconds),
+        ("TCP_KEEPINTVL", max(1, seconds // 2)),
+        ("TCP_USER_TIMEOUT", seconds * 1000),
     ):
         if hasattr(socket, name):  # macOS has other names
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
