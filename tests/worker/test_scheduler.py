@@ -13,7 +13,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from attempt.attempt_project import AttemptProject, either, project, url
-from databases import look
+from databases import change, look
 from wait_until import PATIENCE, wait_until
 from weft.model import Grant, NewTask, State
 from weft.project.own_repository import get_repository
@@ -230,3 +230,25 @@ def test_a_worker_that_was_taken_for_dead_registers_anew(project: AttemptProject
     project.serve(lambda: bool(departed) and project.state(1) is State.DONE, during=declare_dead)
     assert list_workers(project.store, now=time.time()) == []
     wait_until(lambda: project.outcomes(1) == ["success"])
+
+
+def test_a_lease_that_a_restored_store_has_forgotten_ends_with_one_sentence(
+    project: AttemptProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = project.submit("write a new", "say begun", "hang")
+    forgotten = False
+
+    def forget(_: Scheduler) -> None:
+        nonlocal forgotten
+        if not forgotten and project.said(task):
+            for table in ("lease_costs", "lease_units", "attempts", "leases"):
+                change(project.url, f"DELETE FROM {table} WHERE fence IN "
+                       "(SELECT fence FROM leases WHERE kind = 'attempt')")  # fmt: skip
+            change(project.url, "UPDATE tasks SET state = 'paused'")
+            forgotten = True
+
+    project.serve(lambda: forgotten and not project.marked(), during=forget)
+    assert "Traceback" not in caplog.text
+    assert caplog.text.count("no lease") == 1
+    assert "as after a restore from a backup" in caplog.text
+    assert "/1 stays on this host" in caplog.text

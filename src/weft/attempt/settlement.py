@@ -39,6 +39,7 @@ from weft.bounds import TEXT
 from weft.errors import (
     InputError,
     Refused,
+    StaleFence,
     StoreError,
     WeftError,
     find_passing_fault,
@@ -372,20 +373,35 @@ def _tell_surroundings(ended: Ended) -> None:
 
 def _hand_back(ended: Ended, reason: str) -> None:
     _tell_surroundings(ended)
-    if ended.site.transport is not None:
-        _send_home(ended)
+    refusal = _send_home(ended) if ended.site.transport is not None else None
     spent = _settled(ended) or None
-    release(ended.site.store, ended.fence, now=time.time(), reason=reason, spent=spent)
+    try:
+        release(ended.site.store, ended.fence, now=time.time(), reason=reason, spent=spent)
+    except StaleFence:
+        log.warning(
+            "the store has no lease %s of task %s any more, as after a restore from a backup; the "
+            "work on %s stays on this host",
+            ended.fence,
+            ended.order.task,
+            ended.order.branch,
+        )
+        return
+    if refusal is not None:
+        log.warning("the work on %s stays on this host: %s", ended.order.branch, refusal)
 
 
-def _send_home(ended: Ended) -> None:
-    """Push unfinished work, which home archives: this host may be gone tomorrow."""
+def _send_home(ended: Ended) -> Refused | BrokenOff | None:
+    """Push unfinished work, which home archives: this host may be gone tomorrow.
+
+    Return the reason for which it was not pushed: it is archived here.
+    """
     # Cancelling broke off git in the workspace; this git command must still run.
     fresh = replace(ended, workspace=replace(ended.workspace, terms=ended.site.terms()))
     try:
         push_candidate(ended.site, ended.order, ended.fence, keep_work(fresh))
-    except (Refused, BrokenOff) as error:  # it is archived here
-        log.warning("the work on %s stays on this host: %s", ended.order.branch, error)
+    except (Refused, BrokenOff) as error:
+        return error
+    return None
 
 
 def _settled(ended: Ended) -> dict[str, int]:
