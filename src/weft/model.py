@@ -355,11 +355,17 @@ class Attempt(Struct, frozen=True, kw_only=True):
     started: float
     ended: float | None
     outcome: str | None
+    led_to: State | None = None  # the state its outcome gave its task; None: it was handed back
     candidate: ObjectId | None  # the commit on its branch: all its work, finished or not
     base: ObjectId | None  # the parent of the candidate
     session: str | None  # id of the program's session, to resume it
     tokens: int
     micro_usd: int
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether its agent failed; an attempt that was handed back did not."""
+        return self.led_to is not None and self.outcome not in ("success", *STEPS)
 
 
 class Lease(Struct, frozen=True, kw_only=True):

@@ -34,6 +34,8 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path, store: Store, url: s
     assert answer(project, "token", "revoke", made["id"], "--json", WEFT_STORE=url)["revoked"]
     with pytest.raises(Unauthenticated):
         identify(store, made["secret"], now=time.time())
+    said = weft(project, "token", "revoke", "ann", WEFT_STORE=url).stdout
+    assert said.endswith("(ann) is revoked.\n")
     shown = weft(project, "token", "list", WEFT_STORE=url).stdout
     assert "revoked" in shown
     assert text not in shown

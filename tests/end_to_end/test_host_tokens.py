@@ -58,7 +58,10 @@ def test_a_running_worker_renews_its_token_and_ends_its_agents_when_it_is_revoke
     assert project.weft("token", "revoke", new["id"]).returncode == 0
     assert worker.wait(timeout=PATIENCE) == 1
     assert worker.stderr is not None
-    assert "takes the token of this host" in worker.stderr.read()
+    [sentence] = [line for line in worker.stderr.read().splitlines() if "token" in line]
+    assert "takes the token of this host" in sentence
+    assert "--token-file" in sentence
+    assert all(row["departed"] for row in project.rows("SELECT * FROM workers WHERE gates = 0"))
     marked = [name for name in project.marked().values() if name != "1.1"]
     assert marked == [], "its agents were ended"
     done.touch()
@@ -79,10 +82,17 @@ def test_a_host_joins_anew_after_its_token_was_revoked_and_not_beside_a_worker(
     [row] = hosts.project.rows("SELECT id FROM tokens WHERE worker = ?", name)
     assert hosts.project.weft("token", "revoke", row["id"]).returncode == 0
     assert worker.wait(timeout=PATIENCE) == 1
+    left = hosts.start("far", "--leave")
+    assert json.loads(left.communicate(timeout=PATIENCE)[0]) == {"left": [], "silent": []}
+    assert left.returncode == 0, "nothing is to be left"
+    assert not list(hosts.home_of("far").glob(".local/state/weft/hosts/*/token"))
     assert hosts.start("far", *again).wait(timeout=PATIENCE) == 0
-    assert read(record_of(hosts))["host"] != name
-    stranger = hosts.start("near", "--leave")
-    assert stranger.wait(timeout=PATIENCE) == 2, "it has never joined"
+    assert read(record_of(hosts))["host"] == name, "its earlier attempts are found under it"
+    hosts.url = hosts.url.replace("127.0.0.1", "localhost")
+    stranger = hosts.start("far", "--leave")
+    assert stranger.wait(timeout=PATIENCE) == 2
+    assert stranger.stderr is not None
+    assert "it has joined http://127.0.0.1:" in stranger.stderr.read()
 
 
 def test_work_that_home_refuses_needs_a_person_and_is_not_done_again(hosts: WorkerHosts) -> None:

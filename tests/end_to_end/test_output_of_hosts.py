@@ -75,7 +75,7 @@ def test_raw_output_is_fetched_from_its_host_without_the_secrets_of_the_host(
     assert worker.wait(timeout=PATIENCE) == 0
     away = project.weft("logs", task, "--raw")
     assert away.returncode == 1
-    assert f"in the mirror of the host {host}, where no worker runs now" in away.stderr
+    assert f"in the mirror of the host {host}, of which no worker runs now" in away.stderr
     assert "plain words" in project.weft("logs", task).stdout, "reports are at home"
     page = read_page(project, attempt["task"])
     assert (page.first, page.total) == (1, len(page.lines))

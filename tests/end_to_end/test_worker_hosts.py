@@ -138,6 +138,8 @@ def test_a_host_that_leaves_hands_its_task_back_with_its_work(hosts: WorkerHosts
     assert project.rows("SELECT * FROM leases WHERE kind = 'attempt' AND state <> 'released'") == []
     [attempt] = project.rows("SELECT * FROM attempts")
     assert attempt["worker"].startswith(f"{host}-")
+    assert attempt["outcome"] == "Stopped: its host left."
+    assert "1 attempt (0 failed)" in project.weft("report").stdout
     assert project.states() == {"1.1": "ready"}, "no other worker has its label"
     again = hosts.start("far", "--leave")
     assert again.wait(timeout=PATIENCE) == 0, "no worker runs there any more"

@@ -161,7 +161,7 @@ def make_explanation(state: State = State.RUNNING) -> Explanation:
         ),
         attempts=(make_attempt(1, NOW), make_attempt(2)),
         hops=(),
-        silent=None,
+        holder=None,
         events=(),
         team=make_team(),
     )

@@ -59,6 +59,7 @@ def make_attempt(number: int, fate: str, reason: str, **changes: object) -> Atte
         start=float(number),
         end=number + 10.0,
         outcome="success" if fate == "landed" else fate,
+        failed=fate != "landed",
         fate=fate,
         reason=reason,
         tokens=1,

@@ -21,7 +21,7 @@ from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.attempt_end import finish
 from weft.store.gate import complete, intend, record_verdict, reject
-from weft.store.leases import take
+from weft.store.leases import release, take
 from weft.store.limit_table import set_limit
 from weft.store.run_history import read_history
 from weft.store.runs import submit_run
@@ -210,3 +210,13 @@ def test_waits_have_their_times_and_causes(store: Store) -> None:
         ("b", 9.0, 11.0, "room"),
         ("c", 10.0, 12.0, "room"),
     ]
+
+
+def test_an_attempt_that_was_handed_back_is_no_failure(store: Store) -> None:
+    hire(store)
+    [task] = submit(store, ("a",)).values()
+    release(store, begin(store, task, now=1).fence, now=START + 2, reason="its host left")
+    end(store, begin(store, task, now=3), now=4, crash="it broke")
+    history = read_history(store, RUN, now=START + 5)
+    figures = build_report(history, hosts={}, now=START + 5).figures
+    assert (figures.attempts, figures.failed) == (2, 1)

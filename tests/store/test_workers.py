@@ -12,7 +12,7 @@ from weft.store import Store
 from weft.store.admission import admit
 from weft.store.attempt_end import finish
 from weft.store.event_log import read_events
-from weft.store.leases import list_open, release
+from weft.store.leases import free_proved_dead, list_open, release
 from weft.store.limit_table import list_limits
 from weft.store.probe import probe
 from weft.store.workers import (
@@ -171,7 +171,12 @@ def test_the_limits_of_a_host_go_with_its_last_worker(store: Store) -> None:
         hire(store, worker, host_limits={"port": 3})
     depart(store, "one", now=1)
     assert used(store, "host:h/port") == 0
+    put(store)
+    go(store, "two")
     depart(store, "two", now=2)
+    assert used(store, "host:h/port") == 0, "its lease still counts"
+    [lease] = list_open(store)
+    assert free_proved_dead(store, lease.fence, now=3, proof="silent")
     assert not [limit for limit in list_limits(store, now=3) if limit.resource.startswith("host:")]
 
 

@@ -28,6 +28,7 @@ class Stop(StrEnum):
     DOLLARS = "dollars"
     CANCEL = "cancel"
     SHUTDOWN = "shutdown"
+    LEAVE = "leave"  # its worker was told to leave
     LOST = "lost"  # its lease is no longer ours
 
 
@@ -97,6 +98,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 _WEFT_ITSELF: Final = {
     Stop.CANCEL: "it was cancelled",
     Stop.SHUTDOWN: "weft shut down",
+    Stop.LEAVE: "its host left",
     Stop.LOST: "its lease was lost",
 }
 

@@ -17,7 +17,7 @@ from weft.config import Config
 from weft.errors import InputError, Unauthenticated
 from weft.project.home_settings import read_home_settings
 from weft.project.project import Project
-from weft.project.server_address import SERVER, check_url
+from weft.project.server_address import get_url
 from weft.project.site import Site
 from weft.project.store_host import get_host_project, open_store_transport, settle_on_host
 from weft.project.worker_host import (
@@ -51,8 +51,7 @@ def work_for_server(directory: Path, token_file: Path | None, options: HostOptio
     It runs checks, too, if its token allows that and the options do not refuse them.
     """
     environment = os.environ
-    url = environment[SERVER].rstrip("/")
-    check_url(url, environment)
+    url = get_url(environment)
     files = HostFiles(url, environment)
     known = join(url, token_file, files, checks=bool(options.checks))
     if options.checks and not known.checks:
@@ -88,8 +87,8 @@ def work_for_server(directory: Path, token_file: Path | None, options: HostOptio
         except Unauthenticated as error:
             raise Unauthenticated(
                 f"{url} takes the token of this host ({known.host}) no longer: it was revoked, or "
-                "has expired. The agents here were ended. `weft token create NAME --join` there "
-                "makes a token with which the host can join again (--token-file)."
+                "has expired. The agents here were ended. To join again, name a file with a token "
+                "of `weft token create NAME --join` with --token-file."
             ) from error
     return 0
 

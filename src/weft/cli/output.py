@@ -58,6 +58,23 @@ def discard_output() -> None:
     os.close(nowhere)
 
 
+def wrap_words(line: str, width: int) -> list[str]:
+    """Break a line between words, never in a command; the rest stands below its first letter."""
+    from textwrap import wrap  # late: few commands print long sentences
+
+    indent = " " * (len(line) - len(line.lstrip(" !")))
+    parts = line.split("`")
+    parts[1::2] = [command.replace(" ", "\N{NO-BREAK SPACE}") for command in parts[1::2]]
+    lines = wrap(
+        "`".join(parts),
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [line]
+
+
 WIDTH: Final = 80  # columns that every table fits into
 _LEAST: Final = 8  # columns that a shortened cell keeps
 

@@ -15,7 +15,7 @@ from weft.cli.output import json_option, print_json, say
 from weft.formats import clock, count, duration, first_line
 from weft.model import Worker
 from weft.project.project import Project, get_project
-from weft.runs.attention import Attention, explain_silence, read_attention
+from weft.runs.attention import Attention, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.runs.host_list import HostStatus, describe_host_labels, describe_seen, read_hosts
 from weft.runs.host_list import as_dict as host_as_dict
@@ -118,8 +118,10 @@ def lines(
         shown.append(f"  ! {need.subject} {need.text}{since}")
         shown.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
     if silent:
+        from weft.cli.silence_lines import list_silence_lines  # late: it imports anyio
+
         shown += [*_gap(shown), "SILENT"]
-        shown += [f"  ! {explain_silence(worker, now)}" for worker in silent]
+        shown += [line for worker in silent for line in list_silence_lines(worker)]
     for state in _ORDER:
         tasks = [task for task in seen.tasks if _shown_as(task) == state]
         if tasks:

@@ -17,22 +17,32 @@ from weft.model import EVERY_AGENT, Token
 from weft.project.project import Project
 from weft.project.site import agent_names
 from weft.store import Store
-from weft.store.tokens import create_join_token, create_token, list_tokens, revoke_token
+from weft.store.tokens import (
+    JOIN,
+    create_join_token,
+    create_token,
+    find_token,
+    list_tokens,
+    revoke_token,
+)
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Duration(click.ParamType[float]):
-    """`90s`, `15m`, `12h`, `30d`; a bare number is seconds."""
+    """`90s`, `15m`, `12h`, `30d`; a bare number is seconds. `examples` are named in its error."""
 
     name = "duration"
+
+    def __init__(self, examples: str) -> None:
+        self._examples = examples
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         match = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(value), re.ASCII)
         if match is None or int(match[1]) == 0:
-            self.fail(f"{value!r} is no duration; write 12h or 30d.", param, ctx)
+            self.fail(f"{value!r} is no duration; write {self._examples}.", param, ctx)
         return float(int(match[1]) * _UNITS[match[2] or "s"])
 
 
@@ -60,7 +70,7 @@ def command() -> None:
     help="Agents it may send tasks to, * for all. Default: those with `open: yes` in their file; "
     "all for an admin.",
 )
-@click.option("--expires", type=Duration(), metavar="30d", help="Default: never.")
+@click.option("--expires", type=Duration("12h or 30d"), metavar="30d", help="Default: never.")
 @click.option("--join", "joins", is_flag=True, help="Let worker hosts join, and nothing else.")
 @click.option(
     "--uses",
@@ -152,16 +162,25 @@ def list_command(store: Store, as_json: bool) -> None:
 
 
 @command.command(name="revoke")
-@click.argument("id")
+@click.argument("token")
 @json_option
 @pass_store
-def revoke(store: Store, id: str, as_json: bool) -> None:
-    """Revoke a token: the server refuses it from now on."""
-    changed = revoke_token(store, id, now=time.time())
+def revoke(store: Store, token: str, as_json: bool) -> None:
+    """Revoke a token: the server refuses it from now on.
+
+    TOKEN is its id, its name, or the name of a worker host. With the token of a host, all its
+    tokens end, and its workers count as gone.
+    """
+    now = time.time()
+    known = find_token(store, token, now=now)
+    changed = revoke_token(store, known.id, now=now)
     if as_json:
-        print_json({"id": id, "revoked": changed})
-    else:
-        say(f"Token {id} is revoked." if changed else f"Token {id} was revoked before.")
+        print_json({"id": known.id, "revoked": changed})
+        return
+    called = f"Token {known.id} ({known.name})"
+    say(f"{called} is revoked." if changed else f"{called} was revoked before.")
+    if JOIN in known.scopes:
+        say("Hosts that joined with it stay; `weft token revoke HOST` ends a host.")
 
 
 def _agents(token: Token) -> str:

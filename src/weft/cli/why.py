@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 from weft.candidate_records import CheckVerdict
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_store
+from weft.cli.silence_lines import list_silence_lines
 from weft.cli.task_arguments import print_chosen_run, task_argument
 from weft.cli.team_lines import describe_team, list_entrants, list_steps
 from weft.formats import (
@@ -27,7 +28,6 @@ from weft.formats import (
 )
 from weft.host_labels import worker_command
 from weft.model import ASKED, Attempt
-from weft.runs.attention import explain_silence
 from weft.runs.event_text import line
 from weft.runs.explanation import AtGate, Explanation, explain_task
 from weft.store import Store
@@ -78,8 +78,12 @@ def lines(why: Explanation, now: float, server: Callable[[], str] = str) -> Iter
     running = why.attempts[-1] if why.attempts and why.attempts[-1].ended is None else None
     if running is not None:
         yield f"  attempt {running.number} by {running.agent} at {running.worker}"
-    if why.silent is not None:
-        yield f"  ! {explain_silence(why.silent, now)}"
+    holder = why.holder
+    if holder is not None and holder.left is not None:
+        yield f"  ! that worker left at {clock(holder.left)}; the task starts again as soon as its"
+        yield "    agent cannot run any more"
+    elif holder is not None and holder.silent_since is not None:
+        yield from list_silence_lines(holder)
     if why.hops:
         agents = " → ".join([why.hops[0].giver, *(hop.agent for hop in why.hops)])
         yield f"  handed over {count(len(why.hops), 'time')}: {agents}"
@@ -207,7 +211,7 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         ],
         "team": to_builtins(why.team),
         "hops": [asdict(hop) for hop in why.hops],
-        "silent_since": why.silent and why.silent.silent_since,
+        "silent_since": why.holder and why.holder.silent_since,
         "events": [{"id": e.id, "at": e.at, "kind": e.kind, **e.data} for e in why.events],
     }
 

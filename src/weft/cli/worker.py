@@ -29,7 +29,7 @@ from weft.store.event_log import last_event, read_events
 from weft.store.leases import list_open
 from weft.store.tasks import get_task
 from weft.words import full_label
-from weft.worker.engine import Interrupted, guard
+from weft.worker.engine import Interrupted, ToldToLeave, guard
 from weft.worker.heartbeat import WorkerTraits
 
 STORE: Final = "WEFT_STORE"
@@ -64,7 +64,7 @@ _AT_ONCE: Final = 1000  # events
 )
 @click.option(
     "--exit-when-idle",
-    type=Duration(),
+    type=Duration("60s or 15m"),
     metavar="60s",
     help="End after this time without a task. Default: never.",
 )
@@ -220,7 +220,7 @@ class WorkerLog:
     def look(self) -> bool:
         self.read()
         if self._told_to_leave:
-            raise Interrupted  # agents are stopped at once, and their tasks handed back
+            raise ToldToLeave  # agents are stopped at once, and their tasks handed back
         if self._idle is None:
             return False
         if any(lease.worker == self._worker for lease in list_open(self._store)):

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from weft.cli.output import print_json, say
 from weft.cli.poll_interval import ONE_TASK
+from weft.cli.silence_lines import list_silence_lines
 from weft.cli.worker_loops import look_on
-from weft.errors import InputError
+from weft.errors import InputError, Unauthenticated
 from weft.formats import listed
 from weft.model import Worker
 from weft.process.process_identity import get_place
 from weft.project.own_repository import get_repository
 from weft.project.project import get_local_project
-from weft.project.server_address import SERVER, check_url
+from weft.project.server_address import SERVER, get_url
 from weft.project.store_host import get_host_project
-from weft.project.worker_host import HostFiles
-from weft.runs.attention import explain_silence
+from weft.project.worker_host import HostCredentials, HostFiles
 from weft.runs.serving_workers import is_gone
 from weft.store import Store
 from weft.store.remote_store import RemoteStore
@@ -53,21 +53,26 @@ class Departure:
 def leave_host(directory: Path, remote: str | None, *, as_json: bool) -> int:
     """Tell the workers of this host to leave and wait for their ends; return 1 if a worker is
     silent."""
-    with _open_store(directory, remote) as opened:
-        if opened is None:
-            workers: list[str] = []
-            silent: list[Worker] = []
-        else:
-            store, host, repo = opened
-            boot = get_place().boot
-            workers = ask_to_leave(store, host, boot, repo, now=time.time())
-            departure = Departure(store, workers)
-            look_on(store, departure)
-            silent = departure.silent
+    workers: list[str] = []
+    silent: list[Worker] = []
+    try:
+        with _open_store(directory, remote) as opened:
+            if opened is not None:
+                store, host, repo = opened
+                workers = ask_to_leave(store, host, get_place().boot, repo, now=time.time())
+                departure = Departure(store, workers)
+                look_on(store, departure)
+                silent = departure.silent
+    except Unauthenticated:
+        files = HostFiles(get_url(os.environ), os.environ)
+        nothing = _explain_ended_token(files.get())
+        files.forget()
+    else:
+        nothing = "No `weft worker` runs here for this repository."
     if as_json:
         print_json({"left": workers, "silent": [worker.id for worker in silent]})
     else:
-        for line in _lines(workers, silent):
+        for line in _lines(workers, silent) or [nothing]:
             say(line)
     return 1 if silent else 0
 
@@ -84,28 +89,29 @@ def _open_store(directory: Path, remote: str | None) -> Iterator[tuple[Store, st
         with project.open_store() as store:
             yield store, known.host, known.repository
         return
-    url = os.environ.get(SERVER, "").rstrip("/")
-    if not url:
+    if not os.environ.get(SERVER):
         project = get_local_project(directory, os.environ)
         with project.open_store() as store:
             yield store, get_place().host, get_repository(project.root, store)
         return
-    check_url(url, os.environ)
-    known = HostFiles(url, os.environ).find()
+    url = get_url(os.environ)
+    files = HostFiles(url, os.environ)
+    known = files.find()
     if known is None:
-        raise InputError(
-            f"This host has not joined {url}; name the server as its workers were started with it."
-        )
+        raise InputError(f"This host has not joined {url}; {files.describe_joined()}.")
     with RemoteStore(Server(url=url, token=known.secret)) as server:
         yield server, known.host, known.repository
 
 
-def _lines(workers: Sequence[str], silent: Sequence[Worker]) -> Iterator[str]:
+def _explain_ended_token(known: HostCredentials) -> str:
+    return (
+        f"{known.server or 'The server'} takes the token of this host ({known.host}) no longer: it "
+        "was revoked, or has expired. There is nothing to leave; the token is forgotten."
+    )
+
+
+def _lines(workers: Sequence[str], silent: Sequence[Worker]) -> list[str]:
     stay = {worker.id for worker in silent}
     gone = [worker for worker in workers if worker not in stay]
-    if gone:
-        yield f"{listed(gone)} handed back all tasks and left."
-    for worker in silent:
-        yield f"! {explain_silence(worker, time.time())}"
-    if not workers:
-        yield "No `weft worker` runs here for this repository."
+    lines = [f"{listed(gone)} handed back all tasks and left."] if gone else []
+    return lines + [line for worker in silent for line in list_silence_lines(worker)]

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import anyio
 from anyio.to_thread import run_sync
 
+from weft.agents.classify import Stop
 from weft.cli.poll_interval import NET, Rhythm
 from weft.errors import StoreError, WeftError
 from weft.gate.host_checks import check_for_gates
@@ -26,7 +27,15 @@ from weft.project.warning_log import show_warnings
 from weft.runs.serving_workers import is_served
 from weft.store import Store
 from weft.store.ring import wait_rung
-from weft.worker.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
+from weft.worker.engine import (
+    Interrupted,
+    Take,
+    ToldToLeave,
+    guard,
+    open_site,
+    serving,
+    shutdown_seconds,
+)
 from weft.worker.heartbeat import USUAL, WorkerTraits
 
 log = logging.getLogger(__name__)
@@ -209,7 +218,11 @@ async def _serve(
         ):
             if beside is not None:
                 group.start_soon(beside, site, scheduler.worker)
-            await _watch(store, watch(scheduler.worker))
+            try:
+                await _watch(store, watch(scheduler.worker))
+            except ToldToLeave:
+                await scheduler.stop_all(Stop.LEAVE)
+                raise
             group.cancel_scope.cancel()
 
 

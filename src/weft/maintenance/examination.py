@@ -21,6 +21,7 @@ from weft.errors import InputError, WeftError
 from weft.git.repository_id import find_repository_id
 from weft.model import Limit
 from weft.process import cgroup, run, sandbox
+from weft.process.process_identity import get_place
 from weft.project.agent_list import WITHOUT_SANDBOX, explain_stopped
 from weft.project.agent_programs import Program, find_program
 from weft.project.project import Project, get_project
@@ -228,7 +229,8 @@ def _store(place: Project, store: Store, now: float) -> Iterator[Finding]:
         text = f"{len(limits)} set, {len(reached) or 'none'} reached; this configuration agrees"
         yield Finding(name="limits", good=True, text=text)
     for worker in list_silent(store, now=now):
-        text = explain_silence(worker, now)
+        silence = explain_silence(worker, get_place())
+        text = f"{silence.fact}; {silence.advice}"
         yield Finding(name="workers", good=True, text=text, notable=True)
     stopped = list_stopped(store, now=now)
     for name, reason in stopped.items():

@@ -23,6 +23,8 @@ TOKEN_FILE: Final = "WEFT_TOKEN_FILE"  # noqa: S105
 INSECURE: Final = "WEFT_INSECURE"
 
 _FILE: Final = "server.token"
+_PORTS: Final = {"http": 80, "https": 443}
+_BARE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,200}(:[0-9]{1,5})?", re.ASCII)
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _MOST: Final = 4096  # bytes of a token
 _TOKEN: Final = re.compile(r"[!-~]+", re.ASCII)
@@ -33,16 +35,26 @@ def find_server(
 ) -> Server | None:
     """Return the named server with its token; `own_token` is the file in which a server of this
     user leaves its token."""
-    url = environment.get(SERVER, "").rstrip("/")
-    if not url:
+    if not environment.get(SERVER):
         return None
     from weft.store.server_client import Server  # late import: most commands need no HTTP
 
-    check_url(url, environment)
+    url = get_url(environment)
     return Server(url=url, token=_token(url, environment, own_token))
 
 
-def check_url(url: str, environment: Mapping[str, str]) -> None:
+def get_url(environment: Mapping[str, str]) -> str:
+    """Return the named server's URL in its usual spelling; raise if it names no server."""
+    given = environment.get(SERVER, "").rstrip("/")
+    _check_url(given, environment)
+    parts = urlsplit(given)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    usual = parts.port is None or parts.port == _PORTS[parts.scheme]
+    port = "" if usual else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+def _check_url(url: str, environment: Mapping[str, str]) -> None:
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  # raises if it is no number
@@ -52,14 +64,19 @@ def check_url(url: str, environment: Mapping[str, str]) -> None:
         raise InputError(f"A server's URL has no name or password in it; put a token into {TOKEN}.")
     odd = parts.query or parts.fragment or not url.isprintable() or " " in url
     if parts.scheme not in ("http", "https") or not parts.hostname or odd:
-        raise InputError(
-            f"{url[:200]!r} names no server; write http://127.0.0.1:7337 or https://NAME."
-        )
+        raise InputError(f"{url[:200]!r} names no server; write {_suggest(url)}.")
     if parts.scheme == "http" and not is_loopback(url) and environment.get(INSECURE) != "1":
         raise InputError(
             f"{url} would get the token in the clear. Use https, or set {INSECURE}=1 if everybody "
             "on the way may know it."
         )
+
+
+def _suggest(url: str) -> str:
+    """Return a URL for a name and a port without a scheme; else examples."""
+    if not _BARE.fullmatch(url):
+        return "http://127.0.0.1:7337 or https://NAME"
+    return f"{'http' if is_loopback(f'http://{url}') else 'https'}://{url}"
 
 
 def is_loopback(url: str) -> bool:

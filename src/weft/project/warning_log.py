@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from weft.errors import Unauthenticated
 from weft.redaction import Redactor, list_secrets
 
 _AGAIN: Final = 60.0  # seconds
@@ -26,6 +27,19 @@ class OnceInAWhile(logging.Filter):
             return False
         self._said[text] = now + _AGAIN
         return True
+
+
+class EndedToken(logging.Filter):
+    """Filter that drops the warnings about a token that the server has ended.
+
+    Each loop of a worker meets it; the command ends with the same error, and says it once.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        causes = [*record.args] if isinstance(record.args, tuple) else []
+        if record.exc_info:
+            causes.append(record.exc_info[1])
+        return not any(isinstance(cause, Unauthenticated) for cause in causes)
 
 
 class Redaction(logging.Filter):
@@ -52,6 +66,8 @@ def show_warnings(environment: Mapping[str, str] = os.environ) -> None:
     if logging.getLogger().handlers:
         return
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(EndedToken())  # before redaction, which may drop the error itself
     hide_in_logs(Redactor(list_secrets(environment)))
     for handler in logging.getLogger().handlers:
         handler.addFilter(OnceInAWhile())

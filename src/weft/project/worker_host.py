@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from weft.config import RunSettings
 from weft.errors import InputError, NoAnswer, Unauthenticated
+from weft.formats import listed
 from weft.git.http_backend import CandidateName
 from weft.git.mirror import (
     GitRemote,
@@ -48,6 +49,7 @@ from weft.workspace.names import trunk_ref
 
 _SECONDS: Final = 60.0
 _RENEWED: Final = 86_400.0  # seconds after which a host renews its token
+_RECORD: Final = "host.json"
 _RENEWAL: Final = "/v1/hosts/token"
 _TEXT: Final = re.compile(r"[!-~]{1,500}")
 
@@ -62,6 +64,7 @@ class HostCredentials(Struct, frozen=True, kw_only=True):
     checks: bool = False  # it may report checks
     since: float = 0.0  # when the token was made, by the clock of this host
     confirmed: bool = False  # the server knows that this host has kept the token
+    server: str = ""  # its URL
 
 
 class HostFiles:
@@ -75,13 +78,26 @@ class HostFiles:
         self.token = self.directory / "token"
         self.helper = self.directory / "ask-token"
         self.mirrors = cache / "weft" / "mirrors"
-        self._record = self.directory / "host.json"
+        self._record = self.directory / _RECORD
+        self._former = self.directory / "former.json"
 
     def find(self) -> HostCredentials | None:
-        try:
-            return msgspec.json.decode(self._record.read_bytes(), type=HostCredentials)
-        except (FileNotFoundError, msgspec.DecodeError):
-            return None
+        return _find_credentials(self._record)
+
+    def find_former(self) -> HostCredentials | None:
+        """Return the credentials with which this host can prove its name when it joins again."""
+        return self.find() or _find_credentials(self._former)
+
+    def forget(self) -> None:
+        """Forget a token that the server has ended; keep it as a proof of this host's name."""
+        self.token.unlink(missing_ok=True)
+        self._record.replace(self._former)
+
+    def describe_joined(self) -> str:
+        """Name the servers that this host has joined."""
+        records = map(_find_credentials, self.directory.parent.glob(f"*/{_RECORD}"))
+        servers = sorted(known.server for known in records if known is not None and known.server)
+        return f"it has joined {listed(servers) or 'no server'}"
 
     def get(self) -> HostCredentials:
         known = self.find()
@@ -104,6 +120,13 @@ class HostFiles:
         write_helper(self.helper)
 
 
+def _find_credentials(path: Path) -> HostCredentials | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=HostCredentials)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
 def _user_directory(environment: Mapping[str, str], variable: str, usual: str) -> Path:
     named = environment.get(variable, "")
     home = Path(environment.get("HOME") or Path.home())
@@ -123,7 +146,8 @@ def join(
     """Return this host's credentials, renewed if they are old; with a token to join, join if the
     server takes them no longer.
 
-    With such a token and `checks` join as well if the credentials do not let it report checks.
+    With such a token and `checks` join as well if the credentials do not let it report checks. A
+    host that joins again shows its former token, and keeps its name.
     """
     known = files.find()
     if known is not None and (known.checks or not checks or token_file is None):
@@ -138,13 +162,15 @@ def join(
             return current
     if token_file is None:
         raise InputError(
-            f"This host has not joined {url} yet: `weft token create NAME --join` there makes a "
-            "token; put it into a file and name that with --token-file."
+            f"This host has not joined {url} ({files.describe_joined()}): `weft token create NAME "
+            "--join` there makes a token; put it into a file and name that with --token-file."
         )
     if known is not None:
         _require_no_worker(url, files.mirrors / f"{known.repository}.git")
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:50].lstrip("_.-") or "host"
-    body = msgspec.json.encode({"name": name})
+    former = files.find_former()
+    proof = {} if former is None else {"former": former.secret}
+    body = msgspec.json.encode({"name": name, **proof})
     return _exchange(Server(url=url, token=_read_token(token_file)), "/v1/hosts", body, files)
 
 
@@ -221,7 +247,7 @@ def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -
         raise InputError(
             f"{server.url} gave this host a token that was lost on the way: join again."
         )
-    known = msgspec.structs.replace(given, since=time.time(), confirmed=False)
+    known = msgspec.structs.replace(given, since=time.time(), confirmed=False, server=server.url)
     files.keep(known)
     return known
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
-from weft.formats import clock, count, dollars, duration, first_line
+from weft.formats import clock, count, dollars, first_line
 from weft.host_labels import describe_labels, worker_command
 from weft.model import ASKED, Worker
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
 from weft.words import state_word, task_label
+
+if TYPE_CHECKING:
+    from weft.process.process_identity import ProcessPlace
 
 _DOLLAR: Final = 1_000_000
 _NAMES: Final = 6  # of many runs
@@ -398,13 +401,27 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_NAMES]) + more
 
 
-def explain_silence(worker: Worker, now: float) -> str:
-    """Return since when a worker is silent, with the commands that end the silence."""
+class SilenceText(Struct, frozen=True, kw_only=True):
+    """A silent worker, and the advice that ends the silence."""
+
+    fact: str
+    advice: str
+
+
+def explain_silence(worker: Worker, here: ProcessPlace) -> SilenceText:
+    """Explain the silence of a worker to a person at a place: a pid means nothing elsewhere."""
     assert worker.silent_since is not None
     held = worker.capacity.current
-    holds = f", with {count(held, 'task')} under way" if held else ""
-    return (
-        f"worker {worker.id} has been silent since {clock(worker.silent_since)}, for "
-        f"{duration(now - worker.silent_since)}{holds}; if it was stopped on {worker.host}, "
-        f"`kill -CONT {worker.pid}` lets it go on, and `kill -9 {worker.pid}` gives back its tasks"
-    )
+    holds = f", {count(held, 'task')} under way" if held else ""
+    fact = f"worker {worker.id} has been silent since {clock(worker.silent_since)}{holds}"
+    if (worker.host, worker.boot) == (here.host, here.boot):
+        advice = (
+            f"if it was stopped, `kill -CONT {worker.pid}` lets it go on, and "
+            f"`kill -9 {worker.pid}` gives back its tasks"
+        )
+    else:
+        advice = (
+            f"look on {worker.host} whether it runs and reaches home; if not, its tasks start "
+            "elsewhere soon"
+        )
+    return SilenceText(fact=fact, advice=advice)

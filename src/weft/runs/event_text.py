@@ -27,7 +27,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "agent_resumed": "agent {agent} may run again",
     "agent_stopped": "! agent {agent} is stopped: {reason}",
     "attempt_adopted": "▶ {who}goes on: this worker took it over from a dead one",
-    "attempt_released": "✗ {tried} handed back: {reason}",
+    "attempt_released": "↩ {tried} handed back: {reason}",
     "branch_landed": "■ landed on {branch} as {new:.12}",
     "branch_landing_withdrawn": "! not landed: {whole_reason}",
     "capacity_reserved": "  {who}waited long: capacity is kept free for it",

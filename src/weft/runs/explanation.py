@@ -27,7 +27,7 @@ from weft.store.store import reads
 from weft.store.summaries import get_budget, milestones
 from weft.store.tasks import get_task, list_attempts
 from weft.store.team_views import TeamView, find_team
-from weft.store.workers import list_silent
+from weft.store.workers import find_workers
 from weft.words import full_label
 
 
@@ -72,7 +72,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     gate: AtGate | None
     attempts: tuple[Attempt, ...]
     hops: tuple[Hop, ...]
-    silent: Worker | None  # worker of the running attempt, if it is silent
+    holder: Worker | None  # worker of the running attempt
     events: tuple[Event, ...]  # without admissions and reports of agents
     team: TeamView | None = None
     hosts: Mapping[str, str] = {}  # worker hosts of the attempts, by worker; without home
@@ -92,7 +92,7 @@ def explain_task(store: Store, name: str, *, now: float, tenant: str | None = No
         gate=_at_gate(store, task) if task.run is not None else None,
         attempts=tuple(attempts),
         hops=tuple(list_hops(store, task.id)),
-        silent=_silent(store, attempts, now),
+        holder=_find_holder(store, attempts, now),
         events=tuple(milestones(store, task.id)),
         team=find_team(store, task.id),
         hosts=find_hosts(store, attempts, now=now),
@@ -120,9 +120,9 @@ def _obstacles(store: Store, task: Task, waits: Sequence[Wait], now: float) -> I
         )
 
 
-def _silent(store: Store, attempts: Sequence[Attempt], now: float) -> Worker | None:
-    at = {attempt.worker for attempt in attempts if attempt.ended is None}
-    return next((worker for worker in list_silent(store, now=now) if worker.id in at), None)
+def _find_holder(store: Store, attempts: Sequence[Attempt], now: float) -> Worker | None:
+    at = [attempt.worker for attempt in attempts if attempt.ended is None]
+    return next(iter(find_workers(store, at, now=now).values()), None) if at else None
 
 
 def _place(store: Store, task: Task, now: float, tenant: str | None) -> RankPlace | None:

@@ -76,7 +76,10 @@ def ask_host(
     if worker is None or worker.host == get_place().host or worker.gates:
         return None
     if all(present.host != worker.host for present in list_workers(store, now=time.time())):
-        raise Refused(f"{_place(store, row, worker)}, where no worker runs now: start it again.")
+        raise Refused(
+            f"{_place(store, row, worker)}, of which no worker runs now: start it there again, or "
+            "read the files there. `weft logs` without --raw shows what the store has."
+        )
     request = request_output(
         store,
         host=worker.host,

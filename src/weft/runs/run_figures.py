@@ -11,7 +11,7 @@ from weft import forecast, graph
 from weft.candidate_records import GateRows
 from weft.charts.gantt_chart import pack_lanes
 from weft.forecast import WHOLE, ForecastJob, ForecastWork, ScheduleBounds
-from weft.model import MET, STEPS, TERMINAL, Attempt, Task, TaskKind
+from weft.model import MET, TERMINAL, Attempt, Task, TaskKind
 
 _LONGEST_CHAIN = 6  # names of a chain that are shown
 
@@ -92,7 +92,7 @@ def measure_run(
         bound_by=explain_bound(bounds, chain),
         slots=slots,
         attempts=len(attempts),
-        failed=sum(attempt.outcome not in (None, "success", *STEPS) for attempt in attempts),
+        failed=sum(attempt.failed for attempt in attempts),
         retries=len(attempts) - len({(attempt.task, attempt.stage) for attempt in attempts}),
         checks=len(checks),
         flaky=len(gate.flaky),

@@ -28,6 +28,7 @@ from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 from weft.store.team_rows import is_entrant
 from weft.store.teams import decide
+from weft.store.workers import forget_empty_host
 
 
 @writes
@@ -229,6 +230,8 @@ def free_proved_dead(tx: Transaction, fence: int, *, now: float, proof: str) -> 
     run = None if task is None else task["run"]
     tx.event("lease_reaped", now=now, run=run, task=lease["task"], fence=fence, proof=proof)
     _release(tx, lease, "reaped", {}, now=now)
+    if lease["host"] is not None:
+        forget_empty_host(tx, lease["host"])
     return True
 
 

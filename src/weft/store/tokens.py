@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from weft.errors import InputError, NotFound, Unauthenticated
@@ -19,6 +20,7 @@ from weft.model import EVERY_AGENT, Token
 from weft.store import row_records
 from weft.store.database import Row, Transaction
 from weft.store.store import reads, writes
+from weft.store.workers import depart
 
 SCOPES: Final = ("read", "work", "admin")
 JOIN: Final = "join"
@@ -132,15 +134,35 @@ def create_join_token(
 
 
 @writes
-def join_host(tx: Transaction, token: str, host: str, *, now: float) -> tuple[Token, str]:
-    """Exchange a use of a join token for the token of a host, with a new worker id."""
+def join_host(
+    tx: Transaction, token: str, host: str, *, former: str = "", now: float
+) -> tuple[Token, str]:
+    """Exchange a use of a join token for the token of a host, with a new name.
+
+    A host that shows a former token of its own keeps its name, under which its attempts and their
+    output are found.
+    """
     if not _HOST_NAME.fullmatch(host):
         raise InputError(f"{host[:100]!r} is no host name: letters, digits, `.`, `_` and `-`.")
     if not tx.count("use_token", id=token):
         raise Unauthenticated
-    worker = f"{host}-{secrets.token_hex(4)}"
+    worker = _find_former_name(tx, former, now) or f"{host}-{secrets.token_hex(4)}"
     tx.event("host_joined", now=now, worker=worker, token=token)
     return _add_host_token(tx, worker, get_token_row(tx, token).scopes, now)
+
+
+def _find_former_name(tx: Transaction, text: str, now: float) -> str | None:
+    """Return the host of a token, which may have been revoked: the join token gives the right.
+
+    Return None if that host is at work with another token: a copy of an old token takes no name.
+    """
+    row = _find_owner(tx, text)
+    if row is None or row["worker"] is None:
+        return None
+    host: str = row["worker"]
+    own = [token for token in tx.all("tokens_called", word=host) if token["worker"] == host]
+    at_work = any(_is_valid(token, now) for token in own)
+    return None if at_work and not _is_valid(row, now) else host
 
 
 @writes
@@ -215,14 +237,42 @@ def page_tokens(tx: Transaction, *, after: str | None, most: int) -> tuple[list[
 
 @writes
 def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
-    """Revoke a token, with all tokens of its host; return False if it was revoked before."""
+    """Revoke a token, with all tokens of its host; return False if it was revoked before.
+
+    The workers of that host depart: no request of theirs is taken any more. Their leases stay in
+    use until their death is proved.
+    """
     host = get_token_row(tx, id).worker
     if not tx.count("revoke_token", id=id, now=now):
         return False
     if host is not None:
         tx.run("revoke_tokens_of_host", worker=host, now=now)
+        for row in tx.all("workers_present"):
+            if row["host"] == host:
+                depart(tx, row["id"], now=now)
     tx.event("token_revoked", now=now, token=id)
     return True
+
+
+@reads
+def find_token(tx: Transaction, word: str, *, now: float) -> Token:
+    """Return the token with this id, or the only valid token with this name or of this host.
+
+    If none is valid, return the latest. Raise `InputError` if several are valid.
+    """
+    tokens = [_token(row) for row in tx.all("tokens_called", word=word)]
+    named = [token for token in tokens if token.id == word] or tokens
+    if not named:
+        raise NotFound(f"There is no token {word}; `weft token list` shows ids and names.")
+    valid = [
+        token
+        for token in named
+        if token.revoked is None and token.uses != 0 and now < (token.expires or inf)
+    ]
+    if len({token.worker or token.id for token in valid}) > 1:
+        ids = ", ".join(token.id for token in valid)
+        raise InputError(f"{len(valid)} tokens are called {word}: give one of the ids {ids}.")
+    return (valid or named)[-1]
 
 
 def is_token(text: str) -> bool:
@@ -233,14 +283,20 @@ def is_token(text: str) -> bool:
 @reads
 def identify(tx: Transaction, text: str, *, now: float) -> Token:
     """Return the token of this text. Raise `Unauthenticated` for any text that is not valid."""
+    row = _find_owner(tx, text)
+    if row is None or not _is_valid(row, now):
+        raise Unauthenticated
+    return _token(row)
+
+
+def _find_owner(tx: Transaction, text: str) -> Row | None:
+    """Return the row of the token with this text, valid or not."""
     match = _TEXT.fullmatch(text)
     id, secret = match.groups() if match else ("", "")
     row = tx.one("token", id=id)
     known = row["hash"] if row is not None else _NOBODY
     same = hmac.compare_digest(known, _digest(secret))
-    if row is None or not same or not match or not _is_valid(row, now):
-        raise Unauthenticated
-    return _token(row)
+    return row if same and match else None
 
 
 @reads

@@ -152,7 +152,9 @@ def depart(tx: Transaction, worker: str, *, now: float) -> None:
         return
     tx.run("suspect_worker", worker=worker)
     tx.run("drop_limit", resource=f"worker:{worker}")
-    _forget_empty_host(tx, worker)
+    row = tx.one("worker", id=worker)
+    assert row is not None
+    forget_empty_host(tx, row["host"])
     from weft.store.offers import withdraw_all  # late: admission, which `weft ps` lacks
 
     withdraw_all(tx, worker, now=now)
@@ -177,11 +179,9 @@ def ask_to_leave(tx: Transaction, host: str, boot: str, repo: str, *, now: float
     return workers
 
 
-def _forget_empty_host(tx: Transaction, worker: str) -> None:
-    """Drop a host's limits with its last worker; a worker that comes back states them again."""
-    row = tx.one("worker", id=worker)
-    assert row is not None
-    host = row["host"]
+def forget_empty_host(tx: Transaction, host: str) -> None:
+    """Drop a host's limits with its last worker and lease; a worker that comes back states them
+    again."""
     there = [row for row in tx.all("workers_present") if row["host"] == host]
     if not there and not any(lease["host"] == host for lease in tx.all("open_leases")):
         tx.run("drop_limits_of", owner=f"host {host}")

@@ -77,6 +77,10 @@ class Interrupted(Exception):
     """A person asked weft to stop, and all leases have been handed back."""
 
 
+class ToldToLeave(Interrupted):
+    """`weft worker --leave` asked the workers of this host to go."""
+
+
 @contextmanager
 def open_site(
     store: Store,

@@ -77,7 +77,8 @@ class Scheduler:
         self._turn = anyio.Lock()  # held while output is read and reports are stored
         self._sent = boottime()  # when the last renewal that succeeded was sent
         self._measured = -_MEASURE  # time of the last look at the agents' use of the disk
-        self._draining = self._stopping = self._killing = False
+        self._draining = self._killing = False
+        self._stopping: Stop | None = None  # the reason to end all agents
         self._faulty_until = 0.0  # monotonic time until which no task is taken
         self._faulty_pause = _FAULTY
         self._waits: set[anyio.CancelScope] = set()  # waits for the ends of agents
@@ -100,15 +101,17 @@ class Scheduler:
         """Take no more tasks; running attempts go on."""
         self._draining = True
 
-    async def stop_all(self) -> None:
-        """Ask every agent to end; each is handed back when it has."""
-        self._draining = self._stopping = True
+    async def stop_all(self, why: Stop = Stop.SHUTDOWN) -> None:
+        """Ask every agent to end; each is handed back when it has. The first reason stands."""
+        self._draining = True
+        self._stopping = self._stopping or why
         for attempt in list(self._attempts.values()):
-            attempt.stop(Stop.SHUTDOWN)
+            attempt.stop(self._stopping)
         await self._end_starts(list(self._starting.values()))
 
     async def kill_all(self) -> None:
-        self._draining = self._stopping = self._killing = True
+        self._draining = self._killing = True
+        self._stopping = self._stopping or Stop.SHUTDOWN
         for attempt in list(self._attempts.values()):
             attempt.kill()
         await self._end_starts(list(self._starting.values()))
@@ -198,7 +201,7 @@ class Scheduler:
                 self._attempts[attempt.fence] = attempt
                 group.start_soon(self._see_through, attempt)
                 if self._stopping:
-                    attempt.stop(Stop.SHUTDOWN)
+                    attempt.stop(self._stopping)
         self._ring()
 
     async def _carry_out(self, grant: Grant) -> None:
@@ -217,7 +220,7 @@ class Scheduler:
         if self._killing:
             attempt.kill()
         elif self._stopping:
-            attempt.stop(Stop.SHUTDOWN)
+            attempt.stop(self._stopping)
         elif grant.fence in self._unwanted:
             attempt.stop(Stop.CANCEL)
         self._unwanted.discard(grant.fence)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +12,7 @@ from typing import Any, Final
 import click
 from msgspec import to_builtins
 
-from weft.cli.output import json_option, print_json
+from weft.cli.output import json_option, print_json, wrap_words
 from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import count, first_sentence, listed, plain
@@ -82,16 +81,8 @@ def command(
     else:
         width = shutil.get_terminal_size((80, 24)).columns
         for line in lines:
-            click.echo("\n".join(_wrapped(line, width)))
+            click.echo("\n".join(wrap_words(line, width)))
     return None
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    """Break a line between words; what follows stands below its first letter."""
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    ) or [line]
 
 
 def _open(around: Setting) -> Predictor:

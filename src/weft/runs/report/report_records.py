@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from weft.model import STEPS
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.run_figures import RunFigures
 
@@ -40,16 +39,13 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     start: float
     end: float  # now, for a running attempt
     outcome: str  # success, running, a step, or the class of failure
+    failed: bool
     fate: str  # landed, sent back, at the gate, done, running, a step, or the class of failure
     reason: str
     tokens: int
     micro_usd: int
     commit: str | None
     host: str = ""  # the worker host on which it ran; '': home
-
-    @property
-    def failed(self) -> bool:
-        return self.outcome not in ("success", "running", *STEPS)
 
 
 class TaskWait(Struct, frozen=True, kw_only=True):

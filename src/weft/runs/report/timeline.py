@@ -117,6 +117,7 @@ class _Past:
                 start=self._since(row.started),
                 end=self._since(self._end(row)),
                 outcome=_outcome(row),
+                failed=row.failed,
                 fate=_fate(row, entries.get(row.candidate or "")),
                 reason=reasons.get((row.task, row.number)) or _refusal(row, entries, refusals),
                 tokens=row.tokens,

@@ -15,6 +15,12 @@ FROM tokens t LEFT JOIN leases l ON l.fence = t.fence WHERE t.id = :id;
 SELECT t.*, NULL AS lease_task, NULL AS lease_state
 FROM tokens t WHERE t.fence IS NULL ORDER BY t.created, t.id;
 
+-- name: tokens_called
+-- List the tokens with an id, a name or a host, oldest first.
+SELECT t.*, NULL AS lease_task, NULL AS lease_state FROM tokens t
+WHERE t.fence IS NULL AND (t.id = :word OR t.name = :word OR t.worker = :word)
+ORDER BY t.created, t.id;
+
 -- name: tokens_after
 -- List a page of tokens in the same order, after a token or from the first.
 SELECT t.*, NULL AS lease_task, NULL AS lease_state FROM tokens t

@@ -26,17 +26,21 @@ class NewHost(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
+    former: Annotated[str, Field(max_length=500)] = ""  # an earlier token of this host
 
 
 @router.post("", status_code=201, openapi_extra=answers(JoinedHost))
 async def join(request: Request, body: NewHost) -> Response:
-    """Let a host join: a use of a join token becomes a token of that host, shown once."""
+    """Let a host join: a use of a join token becomes a token of that host, shown once.
+
+    A host that shows a former token of its own, even if that was revoked, keeps its name.
+    """
     project = parts_of(request).project
 
     def work(store: Store, who: Identity, now: float) -> ShownOnce:
         if "join" not in who.scopes:
             raise Forbidden("This needs a token that lets hosts join (weft token create --join).")
-        made = join_host(store, who.token, body.name, now=now)
+        made = join_host(store, who.token, body.name, former=body.former, now=now)
         return _shown(*made, get_repository(project.root, store))
 
     return await act(request, OWN, work, status=201)

@@ -1,0 +1,14 @@
+"""Lines about a silent worker, for several commands."""
+
+from __future__ import annotations
+
+from weft.cli.output import table_width, wrap_words
+from weft.model import Worker
+from weft.process.process_identity import get_place
+from weft.runs.attention import explain_silence
+
+
+def list_silence_lines(worker: Worker) -> list[str]:
+    text = explain_silence(worker, get_place())
+    width = table_width()
+    return [*wrap_words(f"  ! {text.fact}", width), *wrap_words(f"      {text.advice}", width)]
