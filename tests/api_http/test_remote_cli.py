@@ -84,7 +84,8 @@ ELSEWHERE = {
     *("answer", "choose", "compare", "loop", "record", "replay", "worker"),
     *("completion", "demo", "help", "schema"),
 }
-"""Commands that have tests of their own, below or in tests/mcp, and those that ask no server."""
+"""Commands that have tests of their own, below, in test_remote_work or in tests/mcp, and those that
+ask no server."""
 
 
 @pytest.fixture(scope="module")

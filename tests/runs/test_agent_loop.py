@@ -64,6 +64,7 @@ def view(tasks: Sequence[Task], hops: dict[int, str]) -> LoopView:
 
 
 RUNNING, DONE, BLOCKED, PARKED = State.RUNNING, State.DONE, State.BLOCKED, State.PARKED
+SKIPPED = State.SKIPPED
 CASES = {
     "the dispatcher is at work": ([task(1, RUNNING, "dispatch")], {}, LoopState.WORKS),
     "its task was handed over": ([task(1, RUNNING)], {1: "a"}, LoopState.NEXT),
@@ -105,6 +106,17 @@ CASES = {
         [task(number, DONE, since=number) for number in (1, 2, 3)],
         {1: "a", 2: "a", 3: "a"},
         LoopState.TURNS,
+    ),
+    "a person skipped its stuck task": ([task(1, SKIPPED, "dispatch")], {}, LoopState.NEXT),
+    "a person skipped its stuck task and those of other agents": (
+        [task(1, SKIPPED), task(2, SKIPPED, "dispatch")],
+        {1: "a"},
+        LoopState.NEXT,
+    ),
+    "a person skipped the tasks of the same work": (
+        [task(number, SKIPPED, since=number) for number in (1, 2, 3)],
+        {1: "a", 2: "a", 3: "a"},
+        LoopState.NEXT,
     ),
 }
 

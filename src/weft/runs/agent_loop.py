@@ -131,9 +131,9 @@ def _wait(moving: Sequence[Task]) -> LoopState:
 
 def _may_find_more(view: LoopView) -> bool:
     """Tell whether the dispatcher handed its last task over, or work has ended since it found
-    none."""
+    none; it found nothing yet if a person skipped its task."""
     last = view.tasks[-1]
-    if view.hops.get(last.id):
+    if view.hops.get(last.id) or last.state is State.SKIPPED:
         return True
     if last.state is not State.DONE:
         return False
@@ -144,8 +144,10 @@ def _may_find_more(view: LoopView) -> bool:
 
 
 def _turns(view: LoopView) -> bool:
-    """Tell whether the last tasks were all handed over for the same work on the same tree."""
-    firsts = [view.hops[task.id][0] for task in view.tasks[-_ALIKE:] if view.hops.get(task.id)]
+    """Tell whether the last tasks were all handed over for the same work on the same tree, and a
+    person has skipped none of them."""
+    latest = [task for task in view.tasks[-_ALIKE:] if task.state is not State.SKIPPED]
+    firsts = [view.hops[task.id][0] for task in latest if view.hops.get(task.id)]
     alike = {(hop.agent, tuple(sorted(write_args(hop.args).items())), hop.tree) for hop in firsts}
     return len(firsts) == _ALIKE and len(alike) == 1
 

@@ -43,7 +43,10 @@ class RecordedAttempts(Struct, frozen=True, kw_only=True):
 def record(project: Project, store: Store, name: str, directory: Path) -> RecordedAttempts:
     """Record the ended attempts of a task, or of all tasks of a run, as files of a directory."""
     if project.server is not None:
-        raise InputError("The output of agents is on the server: run `weft record` there.")
+        raise InputError(
+            "The output of agents is on the server's machine: run `weft record` there, in the "
+            "repository."
+        )
     named = get_named(store, name)
     run = named.id if isinstance(named, Run) else named.run
     tasks = list_run(store, named.id) if isinstance(named, Run) else [named]
@@ -88,6 +91,11 @@ def replay(
     project: Project, store: Store, name: str, *, directory: Path | None, fast: bool
 ) -> Replay:
     """Submit a run again, on the same base, with agents that play its recordings."""
+    if project.server is not None:
+        raise InputError(
+            "Recordings are played on the server's machine: run `weft replay` there, in the "
+            "repository."
+        )
     named = get_named(store, name)
     if not isinstance(named, Run):
         raise InputError(f"{name} is a task; `weft replay` plays a whole run.")
