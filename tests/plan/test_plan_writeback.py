@@ -57,6 +57,10 @@ def written(before: str, state: State, commit: str | None = None, note: str = ""
         ("- [x] a\n  9f8e7d6", State.DONE, "1234567", "", "- [x] a\n  1234567"),
         ("- [ ] a\nprose", State.DONE, "9f8e7d6", "", "- [x] a 9f8e7d6\nprose"),
         ("- [ ] Revert 9f8e7d6", State.DONE, "1234567", "", "- [x] Revert 9f8e7d6 1234567"),
+        ("- [ ] a 9f8e7d6a1", State.DONE, "1234567", "", "- [x] a 1234567"),
+        ("- [ ] a 9f8e7d6a1", State.RUNNING, None, "", "- [~] a"),
+        ("- [ ] a 9f8e7d6a1", State.READY, None, "", "- [ ] a 9f8e7d6a1"),
+        ("- [ ] Revert 9f8e7d6a1", State.DONE, "1234567", "", "- [x] Revert 9f8e7d6a1 1234567"),
         ("- [ ] a", State.DONE, "abcdefa", "", "- [x] a (abcdefa)"),
         ("- [ ] a \t", State.DONE, "9f8e7d6", "", "- [x] a 9f8e7d6 \t"),
     ],
@@ -65,6 +69,26 @@ def test_mark_commit_and_note_are_written(
     before: str, state: State, commit: str | None, note: str, after: str
 ) -> None:
     assert written(before + "\n", state, commit, note) == after + "\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("- [ ] Task 1.1: Add a 9f8e7d6a1", "Add a"),
+        ("- [ ] Add a 9f8e7d6a1 <!-- files: a -->", "Add a"),
+        ("- [ ] Revert commit 9f8e7d6a1", "Revert commit 9f8e7d6a1"),
+        ("- [ ] Port the fix of 9f8e7d6a1", "Port the fix of 9f8e7d6a1"),
+        ("- [ ] Ship order 123456789", "Ship order 123456789"),
+        ("- [ ] Add a 9f8e7d6", "Add a 9f8e7d6"),
+        ("- [ ] 9f8e7d6a1", "9f8e7d6a1"),
+        ("- [ ] Task 1: 9f8e7d6a1", "9f8e7d6a1"),
+    ],
+)
+def test_the_commit_behind_a_box_that_was_opened_again_is_no_part_of_the_title(
+    line: str, text: str
+) -> None:
+    [task] = reading(line).plan.tasks
+    assert (task.text, task.status, task.commit) == (text, State.WAITING, None)
 
 
 def test_what_was_written_is_read_again() -> None:

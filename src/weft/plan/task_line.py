@@ -46,6 +46,18 @@ _SKIPPED = re.compile(r"[ \t]*\(skipped(?::[ \t]*([^()]*))?\)$", re.IGNORECASE)
 _BLOCKED = re.compile(r"\[blocked(?::|(?=\]))", re.IGNORECASE)
 # No tail is longer than this; looking only so far keeps a line of megabytes cheap.
 _LONGEST_TAIL: Final = 1000
+COMMIT_LENGTH: Final = 9
+"""The digits of a commit id that weft writes behind a landed task."""
+_LANDED = re.compile(
+    rf"(?<=\S)[ \t](?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])(?P<id>[0-9a-f]{{{COMMIT_LENGTH}}})$"
+)
+# Behind such a word a commit id is what the task is about.
+_ABOUT_COMMIT = re.compile(
+    r"(?:^|[ \t(])(?:commits?|revert|pick|cherry-pick|backport|bisect|apply|merge|rebase|see|"
+    r"after|against|and|as|at|before|by|for|from|in|into|of|on|onto|or|since|than|to|until|with|"
+    r"base|hash|head|id|rev|revision|sha|tag|version)[:,]?$",
+    re.IGNORECASE,
+)
 _PAIRS: Final = {"": "", "(": ")", "[": "]", "`": "`"}
 
 # Headings under which people tick off results, not work.
@@ -105,7 +117,8 @@ def split_sentence(text: str, status: State) -> Sentence:
         end, status_said, commit, note = len(text.rstrip()), status, None, ""
         rest = _rest(text[:end], prefix) if prefix else text[:end].strip()
     number = _plain_number(prefix["number"]) if prefix else None
-    return Sentence(number, rest, prefix is not None, status_said, commit, note, end)
+    kept = None if status_said is State.WAITING else commit
+    return Sentence(number, rest, prefix is not None, status_said, kept, note, end)
 
 
 def split_heading(text: str) -> Heading:
@@ -153,6 +166,8 @@ def _tail(text: str, status: State) -> tuple[int, State, str | None, str]:
         return _blocked_tail(text, end)
     commit = None
     note = ""
+    if status is State.WAITING and (match := _landed_at(text, end)):
+        return match.start(), status, match["id"], ""
     if status is State.DONE:
         # Either may come first: `… 9f8e7d6 (SKIPPED)` or `… (SKIPPED) 9f8e7d6`.
         for _ in range(2):
@@ -187,6 +202,15 @@ def _commit_at(text: str, end: int) -> re.Match[str] | None:
         return None
     # A bare word such as "defaced" is English; with a digit in it, it is a commit id.
     if not match["open"] and len(match["id"]) < 8 and match["id"].isalpha():
+        return None
+    return match
+
+
+def _landed_at(text: str, end: int) -> re.Match[str] | None:
+    """Find the id that weft wrote behind a landed task whose box a person opened again."""
+    first = max(0, end - _LONGEST_TAIL)
+    match = _LANDED.search(text, first, end)
+    if match is None or _ABOUT_COMMIT.search(text, first, match.start()):
         return None
     return match
 

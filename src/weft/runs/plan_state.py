@@ -11,11 +11,11 @@ from weft.formats import first_line, json_text
 from weft.model import ErrorClass, State
 from weft.plan.parallel_state import TaskProgress, build_parallel_state
 from weft.plan.plan_records import Plan
+from weft.plan.task_line import COMMIT_LENGTH
 from weft.runs import plan_file
 from weft.runs.progress import RunProgress
 
 _KIND: Final = "parallel state"
-_SHORT: Final = 9  # letters of a commit id
 _LONGEST_ERROR: Final = 500
 _STOPPED: Final = (State.BLOCKED, State.FAILED, State.EVICTED)
 
@@ -42,7 +42,7 @@ def list_progress(progress: RunProgress) -> dict[str, TaskProgress]:
             files=task.files,
             started=first.get(task.id),
             completed=task.since if task.state is State.DONE else None,
-            commit=landed[task.id][:_SHORT] if task.id in landed else None,
+            commit=landed[task.id][:COMMIT_LENGTH] if task.id in landed else None,
             timed_out=last.get(task.id) == ErrorClass.TIMEOUT,
             error=first_line(task.reason)[:_LONGEST_ERROR] if task.state in _STOPPED else "",
         )

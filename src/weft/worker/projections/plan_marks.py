@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from weft import plan
 from weft.formats import first_line
 from weft.model import State
 from weft.plan.plan_records import Plan, ReaderOptions
+from weft.plan.task_line import COMMIT_LENGTH
 from weft.plan.task_status import Status
 from weft.plan.writeback import MarkedPlan, write_back
 from weft.runs import plan_file
@@ -18,8 +18,6 @@ from weft.runs.progress import RunProgress
 from weft.runs.wanted_projections import read_format
 from weft.store import Store
 from weft.worker.projections import News
-
-_SHORT: Final = 9  # letters of a commit id in a plan
 
 
 class PlanMarks:
@@ -63,7 +61,8 @@ class PlanMarks:
             del statuses[name]  # the next update writes its new state
 
         def change(data: bytes) -> MarkedPlan:
-            marked = write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
+            trunk = tip[:COMMIT_LENGTH] if tip else None
+            marked = write_back(data, the_plan, statuses, trunk=trunk)
             news.confirm()
             return marked
 
@@ -85,7 +84,7 @@ def _statuses(progress: RunProgress) -> dict[str, Status]:
     return {
         task.name: Status(
             state=task.state,
-            commit=landed[task.id][:_SHORT] if task.id in landed else None,
+            commit=landed[task.id][:COMMIT_LENGTH] if task.id in landed else None,
             note=first_line(task.reason) if task.state in (State.BLOCKED, State.FAILED) else "",
         )
         for task in progress.tasks
