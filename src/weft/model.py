@@ -406,6 +406,7 @@ class AgentFile(Struct, frozen=True, kw_only=True):
     name: str
     source: str  # which file on which host
     max_concurrency: int | None = None
+    able: bool = True  # the worker has its program
 
 
 NO_CHECKS: Final = "no"

@@ -9,9 +9,11 @@ import pytest
 
 from cli.in_process import Tell, teller
 from cli.shell import make_project
+from repositories import commit_all
 from store_helpers import hire, put
 from weft.cli.page_link import drop_address, keep_address
 from weft.errors import InputError
+from weft.project.own_repository import get_repository
 from weft.project.project import Project, get_local_project
 from weft.store import Store
 
@@ -56,6 +58,28 @@ def test_long_lists_of_labels_are_shown_whole(store: Store, tell: Tell) -> None:
     labels = tuple(f"a-long-label-{number}" for number in range(6))
     hire(store, "one", host="far", labels=labels)
     assert f"labels of far: {', '.join(labels)}\n" in tell("limits")
+
+
+def test_only_programs_that_no_present_host_has_are_missed(
+    project: Project, store: Store, tell: Tell
+) -> None:
+    for name in "abc":
+        file = project.root / ".weft" / "agents" / f"{name}.md"
+        file.write_text("---\nruns: [no-such-program]\n---\n{{ task.text }}\n")
+    tasks = "".join(
+        f"- [ ] Make {name}\n  <!-- files: {name}; agent: {name} -->\n" for name in "abc"
+    )
+    (project.root / "plan.md").write_text(f"## P\n{tasks}")
+    commit_all(project.root)
+    shown = tell("run", "plan.md", "--dry-run")
+    [missing] = [line for line in shown.splitlines() if line.startswith("! Agent")]
+    assert missing.startswith("! Agents a, b, c: no-such-program is not installed")
+    lacks = {"c": "no-such-program is not installed"}
+    repos = (get_repository(project.root, store),)
+    hire(store, "far-1", host="far", gates=False, repos=repos, lacks=lacks)
+    shown = tell("run", "plan.md", "--dry-run")
+    assert "agent   a: no-such-program, on far (1 task)\n" in shown
+    assert "! Agent c: no-such-program is not installed" in shown
 
 
 def test_a_worker_without_a_repository_is_told_where_to_start(tmp_path: Path) -> None:

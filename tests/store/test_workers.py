@@ -201,3 +201,20 @@ def test_workers_of_a_host_and_boot_that_do_nothing_else_are_told_to_leave(store
     assert ask_to_leave(store, "h", "b", "r", now=2) == ["a"]
     told = [event for event in read_events(store, after=0) if event.kind == "worker_told_to_leave"]
     assert [event.data["worker"] for event in told] == ["a"]
+
+
+def test_a_worker_leaves_agents_without_their_programs_to_a_worker_that_has_them(
+    store: Store,
+) -> None:
+    repos = ("r",)
+    lacking = AgentFile(name="x", source="home:x.md", max_concurrency=5, able=False)
+    hire(store, "home", agents=(lacking,), repos=repos)
+    hire(store, "far", agents=(AgentFile(name="x", source=""),), repos=repos, gates=False)
+    for name in ("a", "b"):
+        put(store, name, agent="x", demand={"worker:@": 1, "agent:x": 1})
+    assert admit(store, "home", now=1) == []
+    [grant] = admit(store, "far", now=1)
+    assert grant.name == "a"
+    depart(store, "far", now=2)
+    [grant] = admit(store, "home", now=3)
+    assert grant.name == "b", "it fails there, with a reason that names the program"

@@ -98,7 +98,8 @@ def dry_run_lines(ahead: Ahead, preview: Preview) -> Iterator[str]:
     pipelines = [(" → ".join(line.stages), line.tasks) for line in preview.pipelines]
     yield f"  stages  {'; '.join(f'{name} ({_tasks(many)})' for name, many in pipelines) or 'none'}"
     for agent in preview.agents:
-        where = agent.path or "not installed"
+        elsewhere = f"on {', '.join(agent.hosts)}" if agent.hosts else "not installed"
+        where = agent.path or elsewhere
         yield f"  agent   {agent.agent}: {agent.program}, {where} ({_tasks(agent.tasks)})"
     yield f"  check   {_check(preview)}"
     if options.micro_usd is not None:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -46,9 +46,25 @@ def find_program(agent: Agent, root: Path, environment: Mapping[str, str]) -> Pr
 
 def explain_missing(agent: Agent, program: Program) -> str:
     """Name the cure for a missing program."""
+    return _explain(program, [agent])
+
+
+def explain_all_missing(programs: Iterable[tuple[Agent, Program]]) -> Iterator[tuple[str, str]]:
+    """Yield each missing program once: its agents, such as `Agents a, b`, and the cure."""
+    missing: dict[Program, list[Agent]] = {}
+    for agent, program in programs:
+        if program.path is None:
+            missing.setdefault(program, []).append(agent)
+    for program, agents in missing.items():
+        names = ", ".join(agent.name for agent in agents)
+        yield f"Agent{'s' * (len(agents) > 1)} {names}", _explain(program, agents)
+
+
+def _explain(program: Program, agents: Collection[Agent]) -> str:
+    files = ", ".join(str(agent.file) for agent in agents)
     return (
         f"{program.name} is not installed: weft looked for it {program.searched}. "
-        f"Install it, or choose another program with `runs:` in {agent.file}."
+        f"Install it, or choose another program with `runs:` in {files}."
     )
 
 

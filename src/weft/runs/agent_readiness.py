@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from weft import git
 from weft.agents.agent import Agent
 from weft.errors import InputError
-from weft.model import HUMAN
+from weft.git.repository_id import find_repository_id
+from weft.model import HUMAN, Worker
 from weft.process.process_identity import get_place
 from weft.project.agent_list import explain_stopped
-from weft.project.agent_programs import explain_missing, find_program
-from weft.project.own_repository import get_repository
+from weft.project.agent_programs import explain_all_missing, find_program
+from weft.project.host_agents import NO_PROGRAM
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.store import Store
@@ -22,29 +24,38 @@ from weft.store.workers import list_serving
 def require_agents(project: Project, store: Store, agents: Mapping[str, Agent]) -> None:
     """Raise an `InputError` that names each agent that cannot start, and agents that can.
 
-    A worker of another host may have programs that this host lacks, so then only stopped agents
-    count.
+    A program that this host lacks is no problem if a present worker of another host has it.
     """
     names = [name for name in agents if name != HUMAN]
     use = use_of_agents(store, names, now=time.time())
     stopped = {name: use[name].stopped for name in names}
     problems = [explain_stopped(name, reason) for name, reason in stopped.items() if reason]
-    if not _is_served_elsewhere(store, get_repository(project.root, store)):
-        problems += _explain_missing(project, [agents[name] for name in names])
+    offers = find_offers(project, store, names)
+    problems += _explain_missing(project, [agents[name] for name in names if not offers[name]])
     if problems:
         raise InputError("\n".join([*problems, _name_usable(project, store, agents)]))
 
 
-def _is_served_elsewhere(store: Store, repo: str) -> bool:
-    here = get_place().host
-    return any(worker.host != here for worker in list_serving(store, repo, now=time.time()))
+def find_offers(project: Project, store: Store, agents: Iterable[str]) -> dict[str, list[str]]:
+    """Map agents to the other hosts whose present workers have the programs of these agents."""
+    here, repo = get_place().host, find_repository_id(git.common_directory(project.root)) or ""
+    workers = [
+        worker for worker in list_serving(store, repo, now=time.time()) if worker.host != here
+    ]
+    return {
+        agent: sorted({worker.host for worker in workers if _has_program(worker, agent)})
+        for agent in agents
+    }
+
+
+def _has_program(worker: Worker, agent: str) -> bool:
+    return not worker.lacks.get(agent, "").endswith(NO_PROGRAM)
 
 
 def _explain_missing(project: Project, agents: Collection[Agent]) -> Iterator[str]:
-    for agent in agents:
-        program = find_program(agent, project.root, project.environment)
-        if program.path is None:
-            yield f"Agent {agent.name} cannot start: {explain_missing(agent, program)}"
+    programs = [(agent, find_program(agent, project.root, project.environment)) for agent in agents]
+    for names, reason in explain_all_missing(programs):
+        yield f"{names} cannot start: {reason}"
 
 
 def _name_usable(project: Project, store: Store, asked: Collection[str]) -> str:

@@ -107,8 +107,12 @@ def describe_limit(status: HostStatus, name: str, limits: Iterable[Limit]) -> st
 def list_lacks(hosts: Iterable[HostStatus]) -> Iterator[str]:
     """Yield sentences about agents that lack a program, a variable or a sandbox on a host."""
     for status in hosts:
-        agents: dict[str, list[str]] = {}
-        for name, lack in sorted(status.lacks.items()):
-            agents.setdefault(lack, []).append(name)
-        for lack, names in agents.items():
-            yield f"{status.host}: {lack} (for {', '.join(names)})."
+        yield from (f"{status.host}: {lack}." for lack in describe_lacks(status.lacks))
+
+
+def describe_lacks(lacks: Mapping[str, str]) -> Iterator[str]:
+    """Yield each lack once, with the agents that it is for."""
+    agents: dict[str, list[str]] = {}
+    for name, lack in sorted(lacks.items()):
+        agents.setdefault(lack, []).append(name)
+    yield from (f"{lack} (for {', '.join(names)})" for lack, names in agents.items())

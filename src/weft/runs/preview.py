@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from weft import git, paths
+from weft.agents.agent import Agent
 from weft.config import command_line
-from weft.project.agent_programs import Program, explain_missing, find_program
+from weft.project.agent_programs import Program, explain_all_missing, find_program
 from weft.project.project import Project
+from weft.runs.agent_readiness import find_offers
 from weft.runs.preparation import PreparedRun
+from weft.store import Store
 
 _FILES: Final = 5  # uncommitted files that are named
 
@@ -25,7 +28,8 @@ class Pipeline(Struct, frozen=True, kw_only=True):
 class PreviewAgent(Struct, frozen=True, kw_only=True):
     agent: str
     program: str
-    path: str | None  # None: it is not installed
+    path: str | None  # None: it is not installed here
+    hosts: tuple[str, ...] = ()  # other hosts that have it
     tasks: int
 
 
@@ -41,13 +45,14 @@ class Preview(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-def describe(project: Project, prepared: PreparedRun) -> Preview:
+def describe(project: Project, store: Store | None, prepared: PreparedRun) -> Preview:
     tasks = prepared.tasks
     command = prepared.settings.gate.run
     programs = {
         name: find_program(agent, project.root, project.environment)
         for name, agent in prepared.agents.items()
     }
+    offers = {} if store is None else find_offers(project, store, programs)
     pipelines = Counter(
         tuple(stage.name for stage in task.request.stages) for task in tasks if task.request.stages
     )
@@ -66,7 +71,13 @@ def describe(project: Project, prepared: PreparedRun) -> Preview:
             Pipeline(stages=names, tasks=number) for names, number in pipelines.most_common()
         ),
         agents=tuple(
-            PreviewAgent(agent=name, program=program.name, path=program.path, tasks=agents[name])
+            PreviewAgent(
+                agent=name,
+                program=program.name,
+                path=program.path,
+                hosts=tuple(offers.get(name, ())),
+                tasks=agents[name],
+            )
             for name, program in programs.items()
         ),
         check=None if command is None else command_line(command),
@@ -74,7 +85,11 @@ def describe(project: Project, prepared: PreparedRun) -> Preview:
         unchecked=unchecked,
         warnings=(
             *_unchecked(unchecked, own_checks),
-            *_missing(prepared, programs),
+            *_missing(
+                (prepared.agents[name], program)
+                for name, program in programs.items()
+                if not offers.get(name)
+            ),
             *_uncommitted(project, prepared),
         ),
     )
@@ -107,7 +122,6 @@ def _uncommitted(project: Project, prepared: PreparedRun) -> Iterator[str]:
         )
 
 
-def _missing(prepared: PreparedRun, programs: dict[str, Program]) -> Iterator[str]:
-    for name, program in programs.items():
-        if program.path is None:
-            yield f"Agent {name}: {explain_missing(prepared.agents[name], program)}"
+def _missing(programs: Iterable[tuple[Agent, Program]]) -> Iterator[str]:
+    for names, reason in explain_all_missing(programs):
+        yield f"{names}: {reason}"

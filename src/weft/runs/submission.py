@@ -65,10 +65,11 @@ def draft_run(project: Project, checked: CheckedPlan, path: Path, options: RunOp
 def preview_draft(project: Project, draft: RunDraft) -> Preview:
     if draft.prepared is None:
         return preview_upload(project, draft.upload, draft.options)
-    if project.has_store:
-        with project.open_store() as store:
-            require_agreement(store, project.config.stated)
-    return describe(project, draft.prepared)
+    if not project.has_store:
+        return describe(project, None, draft.prepared)
+    with project.open_store() as store:
+        require_agreement(store, project.config.stated)
+        return describe(project, store, draft.prepared)
 
 
 def submit_draft(project: Project, store: Store, draft: RunDraft) -> tuple[Submitted, Preview]:
@@ -76,14 +77,14 @@ def submit_draft(project: Project, store: Store, draft: RunDraft) -> tuple[Submi
         return submit_upload(project, draft.upload, draft.options)
     files = (draft.plan_file, draft.state_file)
     submitted = submit_prepared(project, store, draft.prepared, files)
-    return submitted, describe(project, draft.prepared)
+    return submitted, describe(project, store, draft.prepared)
 
 
 @hosted("read")
 def preview_upload(project: Project, upload: PlanUpload, options: RunOptions) -> Preview:
     with project.open_store() as store:
         require_agreement(store, project.config.stated)
-        return describe(project, _prepare(project, store, upload, options))
+        return describe(project, store, _prepare(project, store, upload, options))
 
 
 @hosted("write")
@@ -94,7 +95,7 @@ def submit_upload(
         prepared = _prepare(project, store, upload, options)
         if options.preflight:
             require_agents(project, store, prepared.agents)
-        return submit_prepared(project, store, prepared), describe(project, prepared)
+        return submit_prepared(project, store, prepared), describe(project, store, prepared)
 
 
 def _prepare(

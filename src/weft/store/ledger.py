@@ -71,6 +71,7 @@ class Ledger:
         turns: list[tuple[int, str]] = []
         repos: dict[str, frozenset[str]] = {}
         labels: dict[str, frozenset[str]] = {}
+        unable: dict[str, frozenset[str]] = {}  # agents whose programs a worker lacks
         penalties: dict[str, provider_pressure.Penalty] = {}
         for row in tx.all("ledger", turns=tx.tuning.in_a_row):
             kind, name, amount = row["kind"], row["name"], row["amount"]
@@ -79,6 +80,8 @@ class Ledger:
                 self.owners[name] = row["text"]
             elif kind == "worker":
                 agents = None if row["more"] is None else row_records.names(row["more"])
+                if agents and not amount and (lacking := row_records.unable(row["more"])):
+                    unable[name] = lacking
                 self.places[name] = (
                     PoolPlace(worker=name, host="", agents=agents, member=True, tenant=row["text"])
                     if amount
@@ -117,6 +120,7 @@ class Ledger:
             self.places[name] = replace(self.places[name], repos=repos[name])
         for name in labels:
             self.places[name] = replace(self.places[name], labels=labels[name])
+        self._leave_to_able(unable)
         self.yielding = must_yield([tenant for _, tenant in sorted(turns)], tx.tuning)
         self.penalties = penalties
         self.effective = self._after_penalties(tx, now) if penalties else self.nominal
@@ -128,6 +132,24 @@ class Ledger:
         if self.untested:
             none = {f"run:{run}/agents": 0 for run in self.untested}
             self.effective = {**self.effective, **none}
+
+    def _leave_to_able(self, unable: Mapping[str, frozenset[str]]) -> None:
+        """Take agents without their programs from a worker, where another worker has them.
+
+        Without such a worker the attempt fails, and its reason names the missing program.
+        """
+        for name, agents in unable.items():
+            place = self.places[name]
+            assert place.agents is not None
+            left = {
+                agent
+                for agent in agents
+                for repo in place.repos or ()
+                for other in self.places.values()
+                if agent not in unable.get(other.worker, ())
+                and other.can_run(frozenset({agent}), repo, None)
+            }
+            self.places[name] = replace(place, agents=place.agents - left)
 
     def place(self, worker: str) -> PoolPlace:
         try:

@@ -57,6 +57,12 @@ def names(text: str) -> frozenset[str]:
     return frozenset(json.loads(text))
 
 
+@functools.lru_cache(maxsize=256)
+def unable(text: str) -> frozenset[str]:
+    """Return the agents of a worker process whose programs it lacks."""
+    return frozenset(name for name, about in agents(text).items() if not about.get("able", True))
+
+
 def record(kind: type[T], row: Row, *columns: str, **parsed: Any) -> T:
     """Build a record from the columns named like its fields.
 

@@ -113,7 +113,7 @@ def _refuse_taken_name(tx: Transaction, worker: NewWorker) -> None:
 
 def _agents(worker: NewWorker) -> dict[str, dict[str, object]]:
     return {
-        agent.name: {"max": agent.max_concurrency, "source": agent.source}
+        agent.name: {"max": agent.max_concurrency, "source": agent.source, "able": agent.able}
         for agent in worker.agents or ()
     }
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -19,8 +20,9 @@ from weft.git import gc_lock
 from weft.model import NO_CHECKS, AgentFile, NewWorker
 from weft.process import process_table
 from weft.process.process_identity import ProcessPlace
-from weft.project.host_agents import find_lacks, list_able_agents
+from weft.project.host_agents import NO_PROGRAM, find_lacks, list_able_agents
 from weft.project.site import AGENTS, Site, agent_names, read_agent, read_agent_file
+from weft.runs.host_list import describe_lacks
 from weft.store.leases import list_open
 from weft.store.workers import depart, heartbeat, register
 
@@ -57,7 +59,7 @@ class Presence:
 
     def register(self) -> None:
         own = process_table.get_own()
-        files = self._look()
+        files, lacks = self._look(), self._find_lacks()
         new = NewWorker(
             id=self.worker,
             name=self._name,
@@ -66,11 +68,11 @@ class Presence:
             boot=self._place.boot,
             pid=own.pid,
             pid_start=float(own.start),
-            agents=agent_files(self._site),
+            agents=agent_files(self._site, lacks),
             repos=(self._site.repository,),
             host_limits=_host_limits(self._site.config),
             gates=self._site.transport is None,
-            lacks=self._find_lacks(),
+            lacks=lacks,
             labels=self._traits.labels,
             alone=self._traits.alone,
             checks=self._describe_checks(),
@@ -94,8 +96,8 @@ class Presence:
         if transport is None:
             return find_lacks(_read_files(self._site), self._site)
         lacks = find_lacks(transport.read_settings().agents, self._site)
-        for name, lack in lacks.items():
-            log.warning("agent %s on this host: %s", name, lack)
+        for lack in describe_lacks(lacks):
+            log.warning("on this host %s", lack)
         return lacks
 
     def reload(self) -> None:
@@ -144,8 +146,11 @@ class Presence:
         return files
 
 
-def agent_files(site: Site) -> tuple[AgentFile, ...]:
-    """Read the limits that the agent files of a repository state; leave out broken files."""
+def agent_files(site: Site, lacks: Mapping[str, str]) -> tuple[AgentFile, ...]:
+    """Read the limits that the agent files of a repository state; leave out broken files.
+
+    A worker at home states agents without their programs, too: such tasks are left to hosts.
+    """
     if site.transport is not None:
         able = list_able_agents(site.transport.read_settings().agents, site)
         return tuple(AgentFile(name=name, source="") for name in able)
@@ -157,7 +162,14 @@ def agent_files(site: Site) -> tuple[AgentFile, ...]:
             log.warning("%s", error)
             continue
         source = f"{socket.gethostname()}:{site.root / agent.file}"
-        files.append(AgentFile(name=name, source=source, max_concurrency=agent.max_concurrency))
+        files.append(
+            AgentFile(
+                name=name,
+                source=source,
+                max_concurrency=agent.max_concurrency,
+                able=not lacks.get(name, "").endswith(NO_PROGRAM),
+            )
+        )
     return tuple(files)
 
 
