@@ -82,6 +82,21 @@ def test_only_programs_that_no_present_host_has_are_missed(
     assert "! Agent c: no-such-program is not installed" in shown
 
 
+def test_a_forecast_counts_only_slots_with_the_labels_that_agents_need(
+    project: Project, store: Store, tell: Tell
+) -> None:
+    (project.root / ".weft" / "agents" / "gpu.md").write_text(
+        "---\nruns: [sh, -c, 'true']\nneeds_labels: gpu\n---\n{{ task.text }}\n"
+    )
+    tasks = "".join(f"- [ ] Make {name}\n  <!-- files: {name}; agent: gpu -->\n" for name in "abc")
+    (project.root / "plan.md").write_text(f"## P\n<!-- execution: parallel -->\n{tasks}")
+    shown = tell("run", "plan.md", "--dry-run")
+    assert "3 tasks, up to 3 at once" in shown
+    assert "a worker with the label gpu" in shown, "a guess"
+    hire(store, "far-1", slots=1, labels=("gpu",))
+    assert "3 tasks, up to 1 at once" in tell("run", "plan.md", "--dry-run")
+
+
 def test_a_worker_without_a_repository_is_told_where_to_start(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     with pytest.raises(InputError, match=r"in no git repository.*--server URL"):

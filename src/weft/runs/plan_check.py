@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from weft import config, forecast, git, plan
 from weft.config import Config
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.forecast import Forecast, ForecastWork, Saving
 from weft.formats import count, duration
 from weft.git import NotARepository
@@ -40,6 +40,7 @@ from weft.plan.problems import Problems
 from weft.predict.parallel_doubts import order_doubtful
 from weft.process import ProgramMissing
 from weft.project.project import Project, get_project
+from weft.project.site import read_agent
 from weft.runs import plan_file
 from weft.runs.duration_estimates import (
     CHECK_SECONDS,
@@ -244,11 +245,16 @@ def check(
         unknown = find_unknown_agents(reading, around.root)
         reading = replace(reading, problems=(*reading.problems, *unknown))
     compiled = plan.compile(reading.plan, capacity=slots)
-    estimates = _estimate(compiled.plan.tasks, around, agent, stages)
+    labels = _find_labels(compiled.plan.tasks, around.root, agent, stages)
+    estimates = _estimate(compiled.plan.tasks, around, agent, stages, labels.values())
     work = forecast.work_of(
         compiled, estimates.seconds, check=estimates.check, person=PERSON_SECONDS
     )
-    work = replace(work, rooms={labels: n for labels, n in estimates.rooms.items() if n})
+    work = replace(
+        work,
+        jobs=tuple(replace(job, labels=labels.get(job.name, job.labels)) for job in work.jobs),
+        rooms={room: number for room, number in estimates.rooms.items() if number},
+    )
     return CheckedPlan(
         source=source,
         reading=reading,
@@ -317,10 +323,38 @@ def list_stages(task: PlanTask, agent: str, stages: Sequence[str]) -> list[tuple
     return [((task.agent or agent) if name == USUAL_STAGE else name, name) for name in names]
 
 
+def _find_labels(
+    tasks: Sequence[PlanTask], root: Path | None, agent: str, stages: Sequence[str]
+) -> dict[str, frozenset[str]]:
+    """Map the tasks that agents are still to do to the labels that they and their agents need."""
+
+    @cache
+    def find_labels_of_agent(name: str) -> tuple[str, ...]:
+        try:
+            return () if root is None else read_agent(root, name).needs_labels
+        except InputError:
+            return ()  # `weft plan check` and `weft agents` name the file that is missing or broken
+
+    return {
+        task.id: frozenset(task.needs_labels).union(
+            *(find_labels_of_agent(name) for name, _ in list_stages(task, agent, stages))
+        )
+        for task in tasks
+        if not (task.settled or task.manual or task.kind in (ItemKind.STORY, ItemKind.EPIC))
+    }
+
+
 def _estimate(
-    tasks: Sequence[PlanTask], around: Setting, agent: str, stages: Sequence[str]
+    tasks: Sequence[PlanTask],
+    around: Setting,
+    agent: str,
+    stages: Sequence[str],
+    needs: Iterable[frozenset[str]],
 ) -> PlanEstimates:
-    """Estimate tasks from the store's records; a broken store costs the estimates alone."""
+    """Estimate tasks from the store's records; a broken store costs the estimates alone.
+
+    `needs` are the sets of labels that tasks need of their workers.
+    """
     known: dict[str, float] = {}
     check: float | None = None
     rooms: dict[frozenset[str], int] = {}
@@ -333,7 +367,6 @@ def _estimate(
                 if seconds is not None:
                     known[task.id] = seconds
             check = expect_check(list_check_seconds(around.store, around.repo))
-            needs = (frozenset(task.needs_labels) for task in tasks if not task.settled)
             rooms = count_labelled_slots(around.store, needs, now=time.time())
         except WeftError as error:
             known, check, rooms, warning = {}, None, {}, str(error)
