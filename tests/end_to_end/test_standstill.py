@@ -143,3 +143,32 @@ def test_a_run_waits_for_its_place_while_another_is_at_work_and_no_longer(
     out, err = second.communicate(timeout=PATIENCE)
     done = subprocess.CompletedProcess((), second.returncode, out, err)
     assert_stands(done, "weft limits set runs 2")
+
+
+def test_labels_that_no_worker_has_ask_for_a_worker(project: RunProject) -> None:
+    write_plan(project, ("needs_labels: gpu", ""))
+    assert_stands(project.weft("run", "plan.md"), "weft worker --label gpu")
+
+
+def test_a_run_waits_until_a_worker_that_left_comes_back(project: RunProject) -> None:
+    """Its labels are those that the task needs; `weft run` itself has none."""
+    project.settings(check=None, gone_after=120.0)
+    go, began = project.root.parent / "go", project.root.parent / "began"
+    wait = (
+        f"cat > /dev/null; touch {began}; while [ ! -e {go} ]; do sleep 0.1; done; echo x > src/1"
+    )
+    project.shell("slow", wait)
+    project.commit()
+    write_plan(project, ("agent: slow; needs_labels: gpu", ""))
+    worker = ("worker", "--slots", "1", "--label", "gpu")
+    project.start(*worker)
+    wait_until(lambda: project.rows("SELECT * FROM workers"))
+    run = project.start("run", "plan.md")
+    wait_until(began.exists)
+    assert project.weft("worker", "--leave").returncode == 0
+    go.touch()
+    assert run.stdout is not None
+    needed = "needs a worker with the label gpu, and no present worker has it: weft waits 2 min"
+    assert any(needed in line for line in run.stdout)
+    project.start(*worker)
+    assert run.wait(timeout=PATIENCE) == 0

@@ -24,11 +24,13 @@ from weft.cli.run_text import Out, RunLines
 from weft.cli.view import LiveView, open_view
 from weft.cli.worker_loops import attend, look_on_there
 from weft.errors import WeftError
+from weft.formats import duration
 from weft.model import BELOW_TEAM, MET, Event
 from weft.plan.plan_records import ReaderOptions, Source
 from weft.process import start_detached
 from weft.project.project import Project
 from weft.runs import plan_file
+from weft.runs.attention import AttentionItem
 from weft.runs.progress import RunProgress
 from weft.runs.serving_workers import is_served
 from weft.runs.tracker import EventReader, RunTracker
@@ -142,6 +144,9 @@ class _Watch:
         self._view = view
         self._file = file
         self._stuck_since: float | None = None
+        self._worker_left = -math.inf
+        self._patience = store.tuning.gone_after  # seconds for a worker that left to come back
+        self._awaited: AttentionItem | None = None  # the need for such a worker that was told
         self._lines.know(self.track.progress)
         if file is not None:
             file.take_in(self.track.progress, [])
@@ -170,11 +175,25 @@ class _Watch:
         if self._view is not None:
             return False  # a person who watches can help: the keys are at hand
         now = time.monotonic()
+        if any(event.kind == "worker_departed" for event in events):
+            self._worker_left = now
         self._stuck_since = (self._stuck_since or now) if progress.stuck else None
         if self._stuck_since is None or now - self._stuck_since <= _SETTLES:
             return False
+        if now - self._worker_left < self._patience and self._awaits_worker(progress):
+            return False
         self.track.read_needs(now=time.time())  # a person may have helped in this moment
         return self.track.progress.stuck
+
+    def _awaits_worker(self, progress: RunProgress) -> bool:
+        """Tell whether a worker that left could let the run go on; print the need once."""
+        needs = progress.needs.of(progress.run.id)
+        need = next((need for need in needs if need.kind == "worker"), None)
+        if need is not None and need != self._awaited:
+            text = f"! {need.subject} {need.text}: weft waits {duration(self._patience)} for it"
+            self._lines.note(text)
+        self._awaited = need
+        return need is not None
 
     def look_after_work(self) -> None:
         """Show the last events; keep the needs, whose resources may have left with the worker."""

@@ -61,8 +61,12 @@ class RunLines:
                     self._landed.add(event.task or 0)
                     text = f"{text} ({len(self._landed)}/{self._all})"
                 if text:
-                    at = duration(time.monotonic() - self._began)
-                    self._out(f"[{at:>7}] {self._prefix}{text}")
+                    self.note(text)
+
+    def note(self, text: str) -> None:
+        """Pass a line with the time since the start."""
+        at = duration(time.monotonic() - self._began)
+        self._out(f"[{at:>7}] {self._prefix}{text}")
 
     def _concerns(self, event: Event) -> bool:
         if event.run is None:
