@@ -145,9 +145,9 @@ class Ledger:
                 agent
                 for agent in agents
                 for repo in place.repos or ()
-                for other in self.places.values()
-                if agent not in unable.get(other.worker, ())
-                and other.can_run(frozenset({agent}), repo, None)
+                for peer in self.places.values()
+                if agent not in unable.get(peer.worker, ())
+                and peer.can_run(frozenset({agent}), repo, None)
             }
             self.places[name] = replace(place, agents=place.agents - left)
 
