@@ -96,3 +96,23 @@ def test_a_remote_without_this_repository_is_refused(project: RunProject, tmp_pa
         worker = start_host(project, tmp_path, "--remote", str(tmp_path / remote))
         assert worker.wait(timeout=PATIENCE) != 0
         assert text in end(worker)
+
+
+def test_a_host_that_cannot_push_to_the_remote_takes_no_task(
+    project: RunProject, tmp_path: Path
+) -> None:
+    remote = make_remote(project, tmp_path)
+    project.commit()
+    project.start("worker", "--slots", "1")
+    wait_until(lambda: git(remote, "for-each-ref", "refs/weft/home"))
+    assert "can be read and pushed to; home publishes there" in project.weft("doctor").stdout
+    refuse = remote / "hooks" / "pre-receive"
+    refuse.parent.mkdir(exist_ok=True)
+    refuse.write_text("#!/bin/sh\necho only readers here >&2; exit 1\n")
+    refuse.chmod(0o755)
+    worker = start_host(project, tmp_path, "--remote", str(remote))
+    assert worker.wait(timeout=PATIENCE) != 0
+    assert "the right to push to refs/weft/" in end(worker)
+    assert not project.rows("SELECT * FROM workers WHERE NOT gates")
+    assert git(remote, "for-each-ref", "refs/weft/probes") == ""
+    assert f"git cannot push to {remote}" in project.weft("doctor").stdout

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from weft.errors import NoAnswer, StaleFence
+from weft.errors import InputError, NoAnswer, StaleFence
 from weft.git.git_command import (
     LONG,
     SETTINGS,
@@ -43,6 +43,7 @@ TRANSFER: Final[Mapping[str, str]] = {
 _FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--quiet")
 _SILENT: Final = "60"  # seconds; home examines a large push for a while before it answers
 _HOME: Final = "refs/weft/home/HEAD"
+_PROBES: Final = "refs/weft/probes/"
 _UNUSED: Final = "1.day.ago"
 _REFUSED: Final = re.compile(r"returned error: (?:403|404|409)")
 _EXISTS: Final = re.compile(r"already exists|stale info|failed to update ref")
@@ -136,6 +137,19 @@ def push(mirror: Path, home: GitRemote, commit: str, ref: str) -> None:
     if _EXISTS.search(done.errors) and _find_at_home(mirror, home, ref) == commit:
         return
     raise NoAnswer(f"git could not push to {home.shown}: {failure_reason(done)}.")
+
+
+def require_push(repository: Path, home: GitRemote, name: str) -> None:
+    """Push a reference `name` to the remote and delete it; raise `InputError` if that fails."""
+    ref = f"{_PROBES}{name}"
+    for spec in (f"+HEAD:{ref}", f":{ref}"):
+        done = _speak(repository, home, "push", "--quiet", "--no-verify", home.url, spec)
+        if done.status != 0:
+            raise InputError(
+                f"git cannot push to {home.shown}: {failure_reason(done)}. Home and hosts exchange "
+                "work there: give this user the right to push to refs/weft/ (a key of ssh, a "
+                "credential helper)."
+            )
 
 
 def list_home_refs(mirror: Path, home: GitRemote, prefix: str) -> dict[str, str]:

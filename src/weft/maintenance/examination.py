@@ -18,7 +18,10 @@ from weft import git
 from weft.agents.agent import MODEL_PROGRAMS, Agent, SandboxSettings
 from weft.config import command_line
 from weft.errors import InputError, WeftError
+from weft.git.mirror import require_push
+from weft.git.remotes import list_remotes
 from weft.git.repository_id import find_repository_id
+from weft.git.shared_remote import SharedRemote, list_homes
 from weft.model import Limit
 from weft.process import cgroup, run, sandbox
 from weft.process.process_identity import get_place
@@ -153,6 +156,7 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
         text=f"ends an agent {place.config.tuning.gone_after:g} s after its weft was last heard of",
     )
     yield _check(place)
+    yield from _remote(place, id)
     yield from _agents(place)
     if not place.has_store:
         file = place.store_file
@@ -165,6 +169,24 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
             yield from _store(place, store, now)
     except WeftError as error:
         yield Finding(name="store", good=False, text=str(error))
+
+
+def _remote(place: Project, id: str | None) -> Iterator[Finding]:
+    """Try the git remote of hosts without a server, if the settings name a remote."""
+    name = place.config.remote
+    if name is None:
+        return
+    url = list_remotes(place.root).get(name, name)
+    remote = SharedRemote(url=url, repository=id or "")
+    try:
+        published = list_homes(place.root, url)
+        require_push(place.root, remote, "doctor")
+    except WeftError as error:
+        yield Finding(name="remote", good=False, text=str(error))
+        return
+    there = "home publishes there" if id in published else "a worker at home publishes there first"
+    text = f"{remote.shown} can be read and pushed to; {there}"
+    yield Finding(name="remote", good=True, text=text, notable=id not in published)
 
 
 def _check(place: Project) -> Finding:

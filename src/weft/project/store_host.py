@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from weft import config
 from weft.config import RunSettings, Tuning
 from weft.errors import InputError
+from weft.git.mirror import require_push
 from weft.git.past_commits import list_tree, read_blobs
 from weft.git.shared_remote import SharedRemote, list_homes
 from weft.project.project import Project
@@ -80,11 +81,16 @@ def _listed(ids: Collection[str]) -> str:
 def open_store_transport(
     known: HostCredentials, url: str, files: HostFiles, environment: Mapping[str, str]
 ) -> MirrorTransport:
-    """Open the mirror of a repository on a shared remote."""
+    """Open the mirror of a repository on a shared remote.
+
+    Raise unless this host can fetch from the remote and push to it: it would find that out only
+    after the work of its first task.
+    """
     mirror = files.mirrors / f"{known.repository}.git"
     remote = SharedRemote(url=url, repository=known.repository)
     transport = MirrorTransport(mirror, remote, lambda: _read_settings(mirror, environment))
     transport.fetch(None, ())
+    require_push(mirror, remote, known.host)
     return transport
 
 
