@@ -8,7 +8,7 @@ from typing import Any, Final
 from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow, pack_lanes
 from weft.charts.text_gantt import draw_bars
 from weft.formats import count, dollars, duration
-from weft.model import STEPS, Event, TargetState, Task
+from weft.model import BELOW_TEAM, STEPS, Event, TargetState, Task
 from weft.runs.progress import RunProgress
 from weft.runs.run_figures import RunFigures
 from weft.words import progress_text, task_state
@@ -146,9 +146,11 @@ def _chart(progress: RunProgress) -> list[str]:
         lanes = pack_lanes([(bar.start, bar.end) for bar in bars])
         names = {lane: (f"slot {lane + 1}", "") for lane in sorted(set(lanes))}
     else:
-        lanes = [attempt.task for attempt, _ in spans]
+        teams = {task.id: task.story for task in progress.tasks if task.request.kind in BELOW_TEAM}
+        lanes = [teams.get(attempt.task) or attempt.task for attempt, _ in spans]
         names = {task.id: (_short_name(task), task_state(task)) for task in progress.work}
-    for lane, bar in zip(lanes, bars, strict=True):
+    # Entrants of a team overlap in its row: a success is drawn over a failure.
+    for lane, bar in sorted(zip(lanes, bars, strict=True), key=lambda pair: pair[1].kind):
         rows.setdefault(lane, []).append(bar)
     chart = GanttChart(
         label="",
