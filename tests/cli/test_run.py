@@ -367,3 +367,28 @@ def test_a_change_in_the_checkout_is_told_once_in_a_run_and_not_if_weft_made_it(
     assert [one for one in told if "server-output.txt" in one]
     assert [one for one in told if "elsewhere" in one]
     assert not [one for one in told if "state.json" in one], "weft wrote it"
+
+
+def test_subtasks_that_make_the_same_file_land_one_on_the_other(project: Project) -> None:
+    project.write(
+        """- [ ] Task 1: Story <!-- files: none -->
+- [ ] Task 2: One <!-- files: a; part-of: 1 -->
+  - script: write a 1
+  - script: write shared one
+- [ ] Task 3: Two <!-- files: b; part-of: 1 -->
+  - script: write b 2
+  - script: write shared two
+"""
+    )
+    done = project.weft("run", "plan.md", "--json")
+    assert done.returncode == 0, done.stdout
+    attempts = project.rows("SELECT outcome FROM attempts ORDER BY started")
+    assert [row["outcome"] for row in attempts].count("scope") == 1
+    assert len(attempts) == 3
+    assert project.content("shared").strip() in ("one", "two")
+    [sent_back] = [
+        json.loads(row["data"])["reason"]
+        for row in project.rows("SELECT data FROM events WHERE kind = 'attempt_finished'")
+        if json.loads(row["data"])["outcome"] == "scope"
+    ]
+    assert "the next attempt starts on the result of " in sent_back

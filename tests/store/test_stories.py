@@ -13,7 +13,7 @@ from weft.store.leases import extend, release
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.summaries import list_open_entries
-from weft.store.tasks import cancel, pause, resume, retry, skip
+from weft.store.tasks import cancel, list_needs, pause, resume, retry, skip
 
 __all__ = ["url"]
 
@@ -194,3 +194,52 @@ def test_ending_every_subtask_frees_the_story(store: Store, verb: object) -> Non
     for name in ("a", "b"):
         verb(store, first[name], now=3)  # type: ignore[operator]  # two functions of one shape
     assert "outsider" in drain(store, now=4)
+
+
+def pair(store: Store) -> dict[str, int]:
+    """A story whose two subtasks run at once, each with a file of its own."""
+    hire(store)
+    tasks = [
+        NewTask(name="whole", needs=("a", "b")),
+        NewTask(name="a", files=("f",), story="whole"),
+        NewTask(name="b", files=("g",), story="whole"),
+    ]
+    return submit_run(store, NewRun(id="R", repo="r"), tasks, now=0)
+
+
+ASKS = Outcome(state=State.READY, kind="scope", files=("g", "shared"), sent_back=True)
+
+
+def test_a_subtask_that_made_a_file_of_its_sibling_is_redone_on_its_result(store: Store) -> None:
+    tasks = pair(store)
+    first, second = go(store), go(store)
+    assert extend(store, first.fence, ["shared"], now=2) == {}
+    finish(store, first.fence, CANDIDATE, now=2)
+    assert extend(store, second.fence, ["shared"], now=3) == {"shared": tasks["a"]}
+    assert finish(store, second.fence, ASKS, now=3) is State.READY
+    assert [need.id for need, _ in list_needs(store, tasks["b"])] == [tasks["a"]]
+    again = go(store, now=4)
+    assert again.task == tasks["b"]
+    assert extend(store, again.fence, ["shared"], now=5) == {}, "it builds on that work"
+    assert finish(store, again.fence, CANDIDATE, now=5) is State.GATING
+
+
+def test_a_subtask_waits_for_a_sibling_that_still_makes_the_file(store: Store) -> None:
+    tasks = pair(store)
+    first, second = go(store), go(store)
+    assert extend(store, first.fence, ["shared"], now=2) == {}
+    assert extend(store, second.fence, ["shared"], now=2) == {"shared": tasks["a"]}
+    finish(store, second.fence, ASKS, now=2)
+    assert state(store, tasks["b"]) == "waiting"
+    assert not admit(store, "w", now=2)
+    finish(store, first.fence, CANDIDATE, now=3)
+    assert go(store, now=4).task == tasks["b"]
+
+
+def test_subtasks_that_build_on_each_other_may_change_the_same_file(store: Store) -> None:
+    hire(store)
+    tasks = story(store, "R", "f", "g")
+    finish(store, go(store).fence, CANDIDATE, now=2)
+    second = go(store)
+    assert second.task == tasks["b"]
+    assert extend(store, second.fence, ["f"], now=3) == {}

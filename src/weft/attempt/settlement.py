@@ -270,9 +270,13 @@ def _ask_for_more(
     tasks = [get_task(ended.site.store, number) for number in sorted(set(held.values()))]
     within = ended.order.run
     holders = listed([task_label(task.id, task.run, task.name, within=within) for task in tasks])
+    story = get_task(ended.site.store, ended.order.task).story
+    siblings = story is not None and all(task.story == story for task in tasks)
+    change = "has changed" if all(task.state is State.GATING for task in tasks) else "is changing"
+    cure = f"starts on the result of {holders}" if siblings else "claims it from the start"
     reason = (
-        f"The agent changed {outcome.listed(outside)}, which {holders} is changing and this task "
-        "had not claimed; the next attempt claims it from the start."
+        f"The agent changed {outcome.listed(outside)}, which {holders} {change} and this task "
+        f"had not claimed; the next attempt {cure}."
     )
     next_ = NextState(state=State.READY, kind=ErrorClass.SCOPE, reason=reason)
     files = (*ended.order.files, *touched.asked)

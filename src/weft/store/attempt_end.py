@@ -7,7 +7,7 @@ from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, StaleFence
 from weft.model import HANDED_OVER, LEAD, STEPS, TERMINAL, Outcome, State
 from weft.store import ready, row_records
-from weft.store.claims import family, give_up, narrow_claims, pass_to_story
+from weft.store.claims import build_on_siblings, family, give_up, narrow_claims, pass_to_story
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.entries import enter, enter_judged, set_stage
 from weft.store.file_records import keep_files
@@ -229,6 +229,7 @@ def _move(
         set_stage(tx, number, then or outcome.then)
     if outcome.files is not None:
         tx.run("set_files", id=number, files=encode_keys(outcome.files))
+        build_on_siblings(tx, task, outcome.files)
     if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:
         give_up(tx, task)
     if state is State.READY:

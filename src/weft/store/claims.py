@@ -8,14 +8,15 @@ other. The subtasks exclude each other by their own claims.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from weft.model import TERMINAL, State
 from weft.paths import Index, conflicts, quote
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode_keys
-from weft.store.team_rows import is_open_team
+from weft.store.team_rows import is_entrant, is_open_team
 
 STALLED: Final = frozenset({State.PARKED, State.PAUSED})
 """States in which a task keeps its files but waits for a time or a person."""
@@ -151,3 +152,55 @@ def pass_to_story(tx: Transaction, task: Row) -> bool:
         tx.run("pass_claims", repo=task["repo"], task=task["id"], story=task["story"])
         _drop(tx, task["repo"], task["id"])
     return True
+
+
+def held_by_siblings(tx: Transaction, task: Row, files: Iterable[str]) -> dict[str, int]:
+    """Map the patterns of subtasks at the gate that these files conflict with to the subtasks.
+
+    Their claims are their story's by now, which is the asking subtask's story, too. A subtask that
+    the asking subtask builds on, or that builds on it, does not count.
+    """
+    if task["story"] is None or is_entrant(task):
+        return {}
+    needed = list(files)
+    held = {
+        pattern: int(row["id"])
+        for row in family(tx, task["story"])
+        if row["state"] == State.GATING and row["id"] not in (task["id"], task["story"])
+        for pattern in row_records.files(row["files"])
+        if any(conflicts(pattern, file) for file in needed)
+    }
+    related = _list_related(tx, task) if held else set()
+    return {pattern: holder for pattern, holder in held.items() if holder not in related}
+
+
+def build_on_siblings(tx: Transaction, task: Row, files: Sequence[str]) -> None:
+    """Let a subtask that asks for more files need the subtasks that have or change them, so that
+    its next attempt starts on their results."""
+    if task["story"] is None or is_entrant(task):
+        return
+    own = (task["id"], task["story"])
+    kin = {row["id"] for row in family(tx, task["story"])}
+    running = {*Claims(tx).held(task["repo"], files, own=own).values()} & kin
+    holders = running - _list_related(tx, task) if running else set()
+    for holder in sorted(holders.union(held_by_siblings(tx, task, files).values())):
+        tx.run("add_edge", task=task["id"], needs=holder)
+
+
+def _list_related(tx: Transaction, task: Row) -> set[int]:
+    """List the tasks of a run that a task needs, and those that need it, also through others."""
+    needs, dependents = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    for row in tx.all("edges_of_run", run=task["run"]):
+        needs[row["task"]].append(row["needs"])
+        dependents[row["needs"]].append(row["task"])
+    return _reach(task["id"], needs) | _reach(task["id"], dependents)
+
+
+def _reach(start: int, edges: Mapping[int, Sequence[int]]) -> set[int]:
+    reached: set[int] = set()
+    left = [start]
+    while left:
+        fresh = set(edges.get(left.pop(), ())) - reached
+        reached |= fresh
+        left += fresh
+    return reached

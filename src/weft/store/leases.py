@@ -15,7 +15,7 @@ from weft.model import Demand, Lease, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
 from weft.store.check_orders import is_wanted
-from weft.store.claims import STALLED, bring_all_back
+from weft.store.claims import STALLED, bring_all_back, held_by_siblings
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.lease_rows import (
     end_attempt,
@@ -113,6 +113,7 @@ def extend(
     scene = AdmissionRows(tx, now)
     needed = [*files, *free]
     held = scene.kept_files(task["repo"], needed) | scene.claims.held(task["repo"], needed, own=own)
+    held |= held_by_siblings(tx, task, needed)
     if held or not files:
         return held
     wanted = [*row_records.files(task["files"]), *files]
