@@ -63,9 +63,15 @@ def test_init_says_what_is_in_its_way(repository: Path) -> None:
     assert_one_sentence(weft(repository, "init"), 2, ".weft", "not a directory")
 
 
-@pytest.mark.parametrize("command", ["agents", "clean", "init", "limits", "worker"])
+@pytest.mark.parametrize("command", ["agents", "clean", "init", "limits"])
 def test_outside_a_repository_a_command_says_what_to_do(tmp_path: Path, command: str) -> None:
     assert_one_sentence(weft(tmp_path, command), 2, "not a git repository", "git init")
+
+
+def test_a_worker_outside_a_repository_is_told_of_servers(tmp_path: Path) -> None:
+    assert_one_sentence(weft(tmp_path, "worker"), 2, "in no git repository", "--server")
+    leaving = weft(tmp_path, "worker", "--leave", HOME=str(tmp_path))
+    assert_one_sentence(leaving, 2, "in no git repository", "it has joined no server")
 
 
 def test_doctor_outside_a_repository_still_looks_at_the_programs(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from weft.cli.silence_lines import list_silence_lines
 from weft.cli.worker_loops import look_on
 from weft.errors import InputError, Unauthenticated
 from weft.formats import listed
+from weft.git.repository import NotARepository
 from weft.model import Worker
 from weft.process.process_identity import get_place
 from weft.project.own_repository import get_repository
-from weft.project.project import get_local_project
+from weft.project.project import Project, get_local_project
 from weft.project.server_address import SERVER, get_url
 from weft.project.store_host import get_host_project
 from weft.project.worker_host import HostCredentials, HostFiles
@@ -90,7 +91,7 @@ def _open_store(directory: Path, remote: str | None) -> Iterator[tuple[Store, st
             yield store, known.host, known.repository
         return
     if not os.environ.get(SERVER):
-        project = get_local_project(directory, os.environ)
+        project = _get_project(directory)
         with project.open_store() as store:
             yield store, get_place().host, get_repository(project.root, store)
         return
@@ -101,6 +102,17 @@ def _open_store(directory: Path, remote: str | None) -> Iterator[tuple[Store, st
         raise InputError(f"This host has not joined {url}; {files.describe_joined()}.")
     with RemoteStore(Server(url=url, token=known.secret)) as server:
         yield server, known.host, known.repository
+
+
+def _get_project(directory: Path) -> Project:
+    try:
+        return get_local_project(directory, os.environ)
+    except NotARepository:
+        joined = HostFiles("", os.environ).describe_joined()
+        raise InputError(
+            f"{directory.resolve()} is in no git repository. Name the server of this host's "
+            f"workers with --server; {joined}."
+        ) from None
 
 
 def _explain_ended_token(known: HostCredentials) -> str:

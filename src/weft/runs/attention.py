@@ -412,7 +412,7 @@ def explain_silence(worker: Worker, here: ProcessPlace) -> SilenceText:
     """Explain the silence of a worker to a person at a place: a pid means nothing elsewhere."""
     assert worker.silent_since is not None
     held = worker.capacity.current
-    holds = f", {count(held, 'task')} under way" if held else ""
+    holds = f", with {count(held, 'task')}" if held else ""
     fact = f"worker {worker.id} has been silent since {clock(worker.silent_since)}{holds}"
     if (worker.host, worker.boot) == (here.host, here.boot):
         advice = (
