@@ -15,6 +15,7 @@ from weft.cli.page_link import drop_address, keep_address
 from weft.errors import InputError
 from weft.project.own_repository import get_repository
 from weft.project.project import Project, get_local_project
+from weft.runs import single_task
 from weft.store import Store
 
 NEAR, FAR = "http://127.0.0.1:7337", "https://weft.example"
@@ -80,6 +81,10 @@ def test_only_programs_that_no_present_host_has_are_missed(
     shown = tell("run", "plan.md", "--dry-run")
     assert "agent   a: no-such-program, on far (1 task)\n" in shown
     assert "! Agent c: no-such-program is not installed" in shown
+    for name in "ab":
+        assert single_task.check(project, "x", files=["x"], agent=name)
+    with pytest.raises(InputError, match="no-such-program is not installed"):
+        single_task.check(project, "x", files=["x"], agent="c")
 
 
 def test_a_forecast_counts_only_slots_with_the_labels_that_agents_need(

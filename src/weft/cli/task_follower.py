@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from weft.cli.output import say
 from weft.cli.poll_interval import ONE_TASK
+from weft.cli.wait_advice import list_advice
 from weft.cli.worker_loops import look_on_there, serve
 from weft.model import TERMINAL, Event, Grant, State
 from weft.project.project import Project
@@ -70,9 +71,12 @@ class TaskFollower:
             self._ready_since = now
         if now - self._ready_since < _PATIENCE:
             return
-        reasons = [wait.text for wait in probe(self._store, self._task, now=time.time())]
+        waits = probe(self._store, self._task, now=time.time())
+        reasons = [wait.text for wait in waits]
         if reasons and reasons != self._waits:
             self._say("… " + "; ".join(reasons))
+            for advice in list_advice(waits, self._store.find_server):
+                self._say(f"  {advice}")
         self._waits = reasons
 
     def _tell_result(self, result: str) -> None:

@@ -16,6 +16,7 @@ from weft.cli.project_argument import pass_store
 from weft.cli.silence_lines import list_silence_lines
 from weft.cli.task_arguments import print_chosen_run, task_argument
 from weft.cli.team_lines import describe_team, list_entrants, list_steps
+from weft.cli.wait_advice import list_advice
 from weft.formats import (
     bounded_line,
     clock,
@@ -26,7 +27,6 @@ from weft.formats import (
     listed,
     whole_line,
 )
-from weft.host_labels import worker_command
 from weft.model import ASKED, Attempt
 from weft.runs.event_text import line
 from weft.runs.explanation import AtGate, Explanation, explain_task
@@ -93,7 +93,8 @@ def lines(why: Explanation, now: float, server: Callable[[], str] = str) -> Iter
         cures = " or ".join(f"`{cure} {name}`" for cure in _CURES[task.state])
         yield f"  needs you: {cures}"
     else:
-        yield from _wait_lines(why, server)
+        yield from (f"  {wait.text}" for wait in why.waits)
+        yield from (f"    {advice}" for advice in list_advice(why.waits, server))
     yield from (f"  {obstacle}" for obstacle in why.obstacles)
     if task.state == "ready" and not why.waits:
         yield "  starts next: the next free worker takes it"
@@ -113,14 +114,6 @@ def lines(why: Explanation, now: float, server: Callable[[], str] = str) -> Iter
         yield ""
         yield "before"
         yield from _history_lines(why)
-
-
-def _wait_lines(why: Explanation, server: Callable[[], str]) -> Iterator[str]:
-    for wait in why.waits:
-        yield f"  {wait.text}"
-        if wait.kind == "label":
-            command = worker_command(wait.subject.split(","), server())
-            yield f"    start it on a machine that has the label: `{command}`"
 
 
 def _gate_lines(gate: AtGate, now: float) -> Iterator[str]:

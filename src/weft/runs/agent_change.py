@@ -11,9 +11,9 @@ from weft.admission.capacity import change_agent
 from weft.agents.agent import Agent
 from weft.errors import InputError, Refused
 from weft.model import HUMAN, Stage, Task
-from weft.project.agent_programs import explain_missing, find_program
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file, read_chain
+from weft.runs.agent_readiness import require_offered
 from weft.runs.control import ControlResult, describe_task, retry
 from weft.runs.task_names import get_named_task
 from weft.store import Store
@@ -31,9 +31,7 @@ def retry_with_agent(
         raise InputError(f"There is no agent {agent!r} in .weft/agents (there are: {known}).")
     text = read_agent_file(project.root, agent)
     parsed = parse_agent(text, agent)
-    program = find_program(parsed, project.root, project.environment)
-    if program.path is None:
-        raise InputError(explain_missing(parsed, program))
+    require_offered(project, parsed)
     with project.open_store() as store:
         task = get_named_task(store, name)
         if task.agent in (None, HUMAN):

@@ -12,7 +12,7 @@ from weft.git.repository_id import find_repository_id
 from weft.model import HUMAN, Worker
 from weft.process.process_identity import get_place
 from weft.project.agent_list import explain_stopped
-from weft.project.agent_programs import explain_all_missing, find_program
+from weft.project.agent_programs import explain_all_missing, explain_missing, find_program
 from weft.project.host_agents import NO_PROGRAM
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
@@ -34,6 +34,18 @@ def require_agents(project: Project, store: Store, agents: Mapping[str, Agent]) 
     problems += _explain_missing(project, [agents[name] for name in names if not offers[name]])
     if problems:
         raise InputError("\n".join([*problems, _name_usable(project, store, agents)]))
+
+
+def require_offered(project: Project, agent: Agent) -> None:
+    """Raise an `InputError` unless this host or a present worker host has the agent's program."""
+    program = find_program(agent, project.root, project.environment)
+    if program.path is not None:
+        return
+    if project.has_store:
+        with project.open_store() as store:
+            if find_offers(project, store, [agent.name])[agent.name]:
+                return
+    raise InputError(explain_missing(agent, program))
 
 
 def find_offers(project: Project, store: Store, agents: Iterable[str]) -> dict[str, list[str]]:

@@ -23,6 +23,7 @@ from weft.project.agent_programs import explain_missing, find_program
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import read_chain
+from weft.runs.agent_readiness import require_offered
 from weft.runs.file_prediction import open_predictor, predict_text
 from weft.store import Store
 from weft.store.limit_table import list_stopped, require_agreement
@@ -62,7 +63,7 @@ def check(
     require_commit(project)
     about = get_agent(project, agent)
     claims = () if about.stage == LEAD and not files else _claims(files)
-    require_program(project, about)
+    require_offered(project, about)
     read_chain(project.root, about.name)  # it refuses a hand-over to an agent without a file
     return SingleTask(
         text=text,
