@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from weft.admission.capacity import change_agent
 from weft.agents import proposal
 from weft.agents.agent import USUAL_HOPS, Agent, AgentBudget
 from weft.agents.proposal import AskStep, HandOverStep, Proposal, SleepStep
@@ -36,6 +35,7 @@ from weft.model import (
     WakingEvent,
 )
 from weft.paths import normalise
+from weft.project.agent_demand import demand_with_agent
 from weft.project.site import Site
 from weft.stages import looks
 from weft.store.event_log import history
@@ -148,14 +148,7 @@ def _hand_over(
     stop = find_stop(chain, hop, find_starter(site, order.agent, hops), used, task)
     if stop:
         return StepDecision(next=NextState(state=State.BLOCKED, kind=PROPOSAL, reason=stop))
-    demand = change_agent(
-        task.demand,
-        run=task.run,
-        stage=task.stage,
-        agent=receiver.name,
-        provider=receiver.provider,
-        labels=(*task.request.needs_labels, *receiver.needs_labels),
-    )
+    demand = demand_with_agent(receiver, task, task.demand, task.stage)
     then = Stage(name=order.stage or "", agent=receiver.name, demand=demand)
     handed = NextState(state=State.READY, kind=HANDED_OVER, reason=_handed(step))
     return StepDecision(next=handed, then=then, hop=hop, files=files)

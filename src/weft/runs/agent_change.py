@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from weft.admission.capacity import change_agent
 from weft.agents.agent import Agent
 from weft.errors import InputError, Refused
 from weft.model import HUMAN, Stage, Task
+from weft.project.agent_demand import demand_with_agent
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file, read_chain
 from weft.runs.agent_readiness import require_offered
@@ -44,14 +44,7 @@ def retry_with_agent(
 
 def _stage(task: Task, agent: Agent) -> Stage:
     """Return the task's present stage with the demand of another agent."""
-    demand = change_agent(
-        task.demand,
-        run=task.run,
-        stage=task.stage,
-        agent=agent.name,
-        provider=agent.provider,
-        labels=(*task.request.needs_labels, *agent.needs_labels),
-    )
+    demand = demand_with_agent(agent, task, task.demand, task.stage)
     return Stage(name=task.stage or "implement", agent=agent.name, demand=demand)
 
 

@@ -9,9 +9,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft import git
-from weft.admission.capacity import change_agent
 from weft.agents.agent import Agent
 from weft.model import HUMAN, TERMINAL, Run, Stage, State, Task
+from weft.project.agent_demand import demand_with_agent
 from weft.project.project import Project
 from weft.project.site import parse_agent, read_agent_file, read_chain
 from weft.runs.agent_readiness import require_agents
@@ -107,14 +107,7 @@ def require_agents_of_run(project: Project, run: str) -> None:
 def _moved(step: Stage, task: Task, before: str, agent: Agent) -> Stage:
     if step.name != USUAL_STAGE or step.agent != before:
         return step
-    demand = change_agent(
-        step.demand,
-        run=task.run,
-        stage=step.name,
-        agent=agent.name,
-        provider=agent.provider,
-        labels=(*task.request.needs_labels, *agent.needs_labels),
-    )
+    demand = demand_with_agent(agent, task, step.demand, step.name)
     return replace(step, agent=agent.name, demand=demand)
 
 
