@@ -30,6 +30,7 @@ locked)  # as a git leaves it that is killed while it holds its locks
         printf '%s\\n' "${{input%commit*}}" >&"${{COPROC[1]}}"
         for _ in 1 2; do read -r _ <&"${{COPROC[0]}}"; done
         kill -9 "$COPROC_PID"
+    elif [ "$1" = config ]; then touch config.lock
     elif [ -n "$GIT_INDEX_FILE" ]; then touch "$GIT_INDEX_FILE.lock"; fi ;;
 unrecorded)  # files are written, the index that says so is not
     [ -f "$GIT_INDEX_FILE" ] && cp -p "$GIT_INDEX_FILE" "$place/index"

@@ -12,7 +12,9 @@ from chaos import CHAOS
 from dying_git import WAYS, DyingGit
 from repositories import content, git, make_candidate, make_repository, prepare, write
 from weft import workspace
+from weft.errors import WeftError
 from weft.git import RefMoved, Update, find_ref, list_refs, update_refs
+from weft.git.repository_id import find_repository_id, write_repository_id
 
 
 @pytest.fixture
@@ -107,3 +109,24 @@ def test_a_lock_that_another_git_holds_is_left_alone(root: Path, dying: DyingGit
         update_refs(root, [Update(ref=ref, old=None, new=tip)])
     assert lock.exists()
     assert find_ref(root, ref) is None
+
+
+@pytest.mark.parametrize("way", ["before", "after", "locked"])
+def test_the_id_of_a_repository_is_written_by_a_git_that_dies(
+    root: Path, dying: DyingGit, way: str
+) -> None:
+    dying.set(f"[ $number = 1 ] && how={way}")
+    id = write_repository_id(root / ".git")
+    assert len(dying.deaths) == 1
+    assert find_repository_id(root / ".git") == id
+    assert not (root / ".git/config.lock").exists()
+
+
+def test_the_lock_of_another_git_stays_when_the_id_cannot_be_written(
+    root: Path, dying: DyingGit
+) -> None:
+    (root / ".git/config.lock").touch()
+    dying.set("[ $number = 1 ] && how=before")
+    with pytest.raises(WeftError, match="lock"):
+        write_repository_id(root / ".git")
+    assert (root / ".git/config.lock").exists()

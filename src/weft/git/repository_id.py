@@ -36,7 +36,9 @@ def find_repository_id(common: Path) -> str | None:
 def write_repository_id(common: Path, id: str | None = None) -> str:
     """Write an id, by default a new one, into the configuration; return it."""
     id = id or secrets.token_hex(16)
-    check_output(common, "config", "--file", "config", "--replace-all", _KEY, id, repeat=False)
+    lock = common / "config.lock"
+    locks = () if lock.exists() else (lock,)  # else it is another program's
+    check_output(common, "config", "--file", "config", "--replace-all", _KEY, id, locks=locks)
     return id
 
 
