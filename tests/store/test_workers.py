@@ -216,5 +216,7 @@ def test_a_worker_leaves_agents_without_their_programs_to_a_worker_that_has_them
     [grant] = admit(store, "far", now=1)
     assert grant.name == "a"
     depart(store, "far", now=2)
-    [grant] = admit(store, "home", now=3)
+    assert admit(store, "home", now=3) == [], "the host may come back"
+    heartbeat(store, "home", now=90_000)
+    [grant] = admit(store, "home", now=90_000)
     assert grant.name == "b", "it fails there, with a reason that names the program"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
 import pytest
@@ -16,12 +18,14 @@ from attempt.attempt_project import AttemptProject, either, project, url
 from databases import change, look
 from wait_until import PATIENCE, wait_until
 from weft.model import Grant, NewTask, State
+from weft.process.process_identity import get_place
 from weft.project.own_repository import get_repository
 from weft.store.admission import admit
 from weft.store.leases import list_open
 from weft.store.limit_table import list_limits
 from weft.store.tasks import cancel, submit
 from weft.worker.engine import serving
+from weft.worker.heartbeat import Presence
 from weft.worker.scheduler import Scheduler
 
 __all__ = ["either", "project", "url"]
@@ -174,6 +178,23 @@ def test_an_edited_agent_file_changes_prompt_and_limit(project: AttemptProject) 
     assert seen == [1]
     assert limit() == 2
     assert project.said(2) == ["edited"]
+
+
+def test_a_program_that_is_installed_later_is_noticed(project: AttemptProject) -> None:
+    project.agent("late", runs="[./late]")
+    with project.site() as site:
+        presence = Presence(site, 1, get_place())
+        presence.register()
+        assert worker_agents(project)["late"]["able"] is False
+        (project.root / "late").write_text("#!/bin/sh\n")
+        (project.root / "late").chmod(0o755)
+        presence.reload()
+    assert worker_agents(project)["late"]["able"] is True
+
+
+def worker_agents(project: AttemptProject) -> Any:
+    [row] = look(project.url, "SELECT agents FROM workers")
+    return json.loads(row["agents"])
 
 
 def test_an_attempt_that_cannot_be_started_ends_alone(project: AttemptProject) -> None:

@@ -52,6 +52,9 @@ class PoolPlace(Struct, frozen=True, kw_only=True):
         return labels <= self.labels and (self.agents is None or agents <= self.agents)
 
 
+_AWAITED: Final = 86_400.0  # seconds in which a worker host may come back
+
+
 class Ledger:
     """Limits and use, read by a single query; grants of this transaction are added to the use."""
 
@@ -120,7 +123,7 @@ class Ledger:
             self.places[name] = replace(self.places[name], repos=repos[name])
         for name in labels:
             self.places[name] = replace(self.places[name], labels=labels[name])
-        self._leave_to_able(unable)
+        self._leave_to_able(tx, unable, now)
         self.yielding = must_yield([tenant for _, tenant in sorted(turns)], tx.tuning)
         self.penalties = penalties
         self.effective = self._after_penalties(tx, now) if penalties else self.nominal
@@ -133,22 +136,30 @@ class Ledger:
             none = {f"run:{run}/agents": 0 for run in self.untested}
             self.effective = {**self.effective, **none}
 
-    def _leave_to_able(self, unable: Mapping[str, frozenset[str]]) -> None:
-        """Take agents without their programs from a worker, where another worker has them.
+    def _leave_to_able(
+        self, tx: Transaction, unable: Mapping[str, frozenset[str]], now: float
+    ) -> None:
+        """Take agents without their programs from a worker, where another worker has them, or a
+        host had them that left not long ago.
 
         Without such a worker the attempt fails, and its reason names the missing program.
         """
         for name, agents in unable.items():
             place = self.places[name]
             assert place.agents is not None
+            repos = place.repos or frozenset()
             left = {
                 agent
                 for agent in agents
-                for repo in place.repos or ()
+                for repo in repos
                 for peer in self.places.values()
                 if agent not in unable.get(peer.worker, ())
                 and peer.can_run(frozenset({agent}), repo, None)
             }
+            if agents - left:
+                for row in tx.all("hosts_that_left", since=now - _AWAITED):
+                    if repos & row_records.names(row["repos"]):
+                        left |= agents & row_records.names(row["agents"])
             self.places[name] = replace(place, agents=place.agents - left)
 
     def place(self, worker: str) -> PoolPlace:

@@ -37,6 +37,7 @@ class WorkerTraits(Struct, frozen=True, kw_only=True):
 
 
 USUAL: Final = WorkerTraits()
+_AGAIN: Final = 10.0  # seconds between two looks for missing programs
 
 
 class Presence:
@@ -56,6 +57,8 @@ class Presence:
         self._traits = traits
         self._place = place
         self._files: object = None  # names, times and sizes of the agent files when last read
+        self._lacks: Mapping[str, str] = {}  # of agents, when last registered
+        self._looked = -_AGAIN  # when programs were last looked for
 
     def register(self) -> None:
         own = process_table.get_own()
@@ -79,7 +82,7 @@ class Presence:
         )
         stated = self._site.config.stated if self._site.transport is None else {}
         register(self._site.store, new, now=time.time(), stated=stated)
-        self._files = files
+        self._files, self._lacks = files, lacks
 
     def _describe_checks(self) -> str:
         """Return the kind of this machine if this worker takes the checks of gates elsewhere."""
@@ -101,15 +104,23 @@ class Presence:
         return lacks
 
     def reload(self) -> None:
-        """State the limits anew if an agent file was edited."""
+        """State the limits and programs of agents anew if a file was edited or a program came."""
         files = self._look()
-        if files == self._files:
+        if files == self._files and not self._has_gained():
             return
         self._files = files
         try:
             self.register()
         except LimitsDiffer as error:
             log.warning("could not register the changed limits of agents: %s", error)
+
+    def _has_gained(self) -> bool:
+        """Tell whether home has got a program that its agents lacked; look from time to time."""
+        now = time.monotonic()
+        if self._site.transport is not None or not self._lacks or now < self._looked + _AGAIN:
+            return False
+        self._looked = now
+        return self._find_lacks() != self._lacks
 
     def sign(self) -> None:
         """Send a heartbeat; a worker taken for dead registers again, without its old leases."""

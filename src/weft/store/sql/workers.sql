@@ -19,6 +19,12 @@ WHERE departed IS NULL AND host = :host AND boot = :boot AND pid IS NOT NULL
 SELECT EXISTS (
     SELECT 1 FROM workers WHERE departed IS NULL AND kind = 'process' AND host <> :host) AS value;
 
+-- name: hosts_that_left
+-- List the agents and repositories of worker hosts that have left since a time.
+SELECT agents, repos FROM workers
+WHERE departed >= :since AND kind = 'process' AND NOT gates AND agents IS NOT NULL
+  AND repos IS NOT NULL;
+
 -- name: worker_use
 -- Return the slots of a worker and the number in use.
 SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS capacity,
