@@ -71,7 +71,7 @@ def test_outside_a_repository_a_command_says_what_to_do(tmp_path: Path, command:
 def test_a_worker_outside_a_repository_is_told_of_servers(tmp_path: Path) -> None:
     assert_one_sentence(weft(tmp_path, "worker"), 2, "in no git repository", "--server")
     leaving = weft(tmp_path, "worker", "--leave", HOME=str(tmp_path))
-    assert_one_sentence(leaving, 2, "in no git repository", "it has joined no server")
+    assert_one_sentence(leaving, 2, "in no git repository", "--remote", "it has joined no server")
 
 
 def test_doctor_outside_a_repository_still_looks_at_the_programs(tmp_path: Path) -> None:

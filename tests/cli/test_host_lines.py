@@ -53,6 +53,8 @@ def test_advice_for_a_missing_label_names_the_server(
         assert f"start it on a machine that has the label: {command}\n" in why
     drop_address(project, NEAR)
     assert "--server" not in tell("ps")
+    both = put(store, "b", demand={"worker:@": 1, "label:gpu": 1, "label:arm64": 1})
+    assert "on a machine that has the labels: `weft worker" in tell("why", str(both))
 
 
 def test_long_lists_of_labels_are_shown_whole(store: Store, tell: Tell) -> None:

@@ -76,9 +76,8 @@ def test_a_join_token_lets_one_host_join_and_a_host_comes_back_with_its_own(
     second = hosts.start("other", "--token-file", str(token))
     assert second.wait(timeout=PATIENCE) != 0, "its only use is used"
     assert second.stderr is not None
-    assert "does not take this token of a host: `weft token create NAME --join`" in (
-        second.stderr.read()
-    )
+    refusal = f"does not take the token in {token}: it is unknown, used up or expired"
+    assert refusal in second.stderr.read()
     back = hosts.start("far", "--exit-when-idle", "1s")
     assert back.wait(timeout=PATIENCE) == 0
     names = {row["host"] for row in hosts.project.rows("SELECT * FROM workers")}

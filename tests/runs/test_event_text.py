@@ -139,6 +139,16 @@ SAID = [
         f"● 1.1 landed as {'c' * 12}",
     ),
     (event("lease_reaped", proof="gone"), "✗ its process is gone: gone", None),
+    (
+        event("attempt_released", attempt=2, reason="reaped"),
+        "↩ attempt 2 handed back: its worker was silent",
+        None,
+    ),
+    (
+        event("attempt_adopted", worker="w-2"),
+        "▶ goes on: w-2 took it over from a dead worker",
+        None,
+    ),
     (event("task_cancelled", reason="cancelled"), "cancelled", "1.1 cancelled"),
     (event("task_cancelled", reason="by hand"), "cancelled: by hand", "1.1 cancelled: by hand"),
     (event("task_approved", note=""), "✓ approved", "✓ 1.1 approved"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -214,13 +215,18 @@ def test_an_error_comes_back_as_what_it_was_or_as_nothing_worse(
     assert type(raised.value) is error
 
 
-def test_a_server_of_another_version_is_named_as_that() -> None:
-    reply = ServerReply(
-        status=404,
-        kind="application/problem+json",
-        data=b'{"type": "not_found", "title": "", "status": 404, "detail": "Not Found"}',
-    )
-    with pytest.raises(StoreError, match=r"tasks\.get_task.*older or newer"):
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("not_found", r"tasks\.get_task: the address may have a wrong path, or .* older or newer"),
+        ("unknown_verb", r"tasks\.get_task: it is older or newer"),
+    ],
+)
+def test_a_wrong_path_or_another_version_is_named_as_that(kind: str, text: str) -> None:
+    problem = {"type": kind, "title": "", "status": 404, "detail": "Not Found"}
+    data = json.dumps(problem).encode()
+    reply = ServerReply(status=404, kind="application/problem+json", data=data)
+    with pytest.raises(StoreError, match=text):
         result_of("http://x", "tasks.get_task", reply, int)
 
 

@@ -54,7 +54,10 @@ def require_sound(store: Store, project: Project, fence: int, outcome: Outcome) 
 
 
 def _require_subject(task: Task, attempts: Sequence[Attempt], outcome: Outcome) -> None:
-    """Raise unless a review is about the work that its task has made; a story makes none itself."""
+    """Raise `Refused` if a review is about other work than the last candidate of its task.
+
+    The task of a story has no candidate of its own; its review is not compared.
+    """
     maker = stages.maker(task.request.stages)
     made = [old for old in attempts if maker and old.stage == maker.name and old.candidate]
     if made and (made[-1].candidate, made[-1].base) != (outcome.candidate, outcome.base):

@@ -1,4 +1,8 @@
-"""Tokens that a worker host makes for the tools of its agents: with the rights of the attempt."""
+"""Tokens for the tools (MCP) of agents on worker hosts.
+
+The host makes the token through the server. The server allows only the rights that the agent's
+attempt has, and the token ends with the attempt.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,10 @@ from weft.store.tasks import get_task, list_attempts
 
 
 def require_tool_rights(store: Store, project: Project, given: Mapping[str, Any]) -> None:
-    """Raise `Forbidden` unless a token has the rights of the attempt of its fence."""
+    """Raise `Forbidden` if a host asks for a token with other rights than its attempt has.
+
+    `given` has the arguments of `create_token`; its fence names the attempt.
+    """
     lease = get_lease(store, given["fence"])
     if lease.task is None:
         raise Forbidden("Tools are for agents: this lease is no attempt of a task.")

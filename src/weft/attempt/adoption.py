@@ -1,4 +1,7 @@
-"""Adoption: a worker continues attempts of a dead worker of this host, running or unsettled."""
+"""Adoption: a worker takes over the attempts of a dead worker of the same host.
+
+The agent of such an attempt still runs, or has ended and its outcome is not recorded yet.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,11 @@ log = logging.getLogger(__name__)
 
 
 async def adopt(site: Site, worker: str, lease: Lease) -> RunningAttempt | None:
-    """Continue an orphan under a new fence; return None if it cannot be continued.
+    """Take over the attempt of a dead worker, under a new fence; return None if that fails.
 
-    An orphan whose task has ended keeps its old fence, which only allows to end and release it.
-    An orphan that cannot be continued is ended before it is released.
+    If its task has ended, the attempt keeps its old fence and is cancelled. If its record cannot be
+    read, its agent is ended and the lease is released. Leave it alone if its last holder still has
+    it open, or if another worker took it.
     """
     sent = boottime()
     begun: Begun | None = None

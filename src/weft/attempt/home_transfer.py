@@ -27,11 +27,11 @@ _PAUSE: Final = 0.5
 
 
 def fetch_for(site: Site, task: Task) -> None:
-    """Fetch the commits from which an attempt of a task starts, before it starts.
+    """Fetch the commits that the next attempt of a task needs.
 
-    A worker host fetches them from home, and waits up to 30 s for a trunk that home has not
-    published yet; then raise `NoAnswer`. Home has its own commits; it fetches candidates of hosts
-    from the git remote, if there is one.
+    On a worker host, fetch them from home; wait up to 30 s until home has published trunk, then
+    raise `NoAnswer`. At home only candidates of hosts can be missing: fetch them from the git
+    remote, if there is a remote.
     """
     if site.transport is None:
         if site.publisher is not None and _find_missing(site, _list_commits(site, task)):
@@ -70,7 +70,7 @@ def _find_missing(site: Site, commits: Iterable[str]) -> set[str]:
 
 
 def _is_ready(site: Site, run: str) -> bool:
-    """Tell whether the base of a run and all that has landed is in the mirror."""
+    """Tell whether the mirror has the base of a run and its trunk with every landing."""
     base = get_run(site.store, run).base
     return not _find_missing(site, [base] if base else []) and _has_trunk(site, run)
 
@@ -82,7 +82,11 @@ def push_candidate(site: Site, order: Order, fence: int, commit: str | None) -> 
 
 
 def _list_commits(site: Site, task: Task) -> Iterator[str]:
-    """List the base of the run and the work of a task, its needs and the tasks of its story."""
+    """Yield the commits that an attempt may start from.
+
+    These are the base of its run, the commits that it merges, and the work of the task, of the
+    tasks it needs and of the tasks of its story.
+    """
     if task.run is not None:
         base = get_run(site.store, task.run).base
         if base:
@@ -93,7 +97,7 @@ def _list_commits(site: Site, task: Task) -> Iterator[str]:
 
 
 def _has_trunk(site: Site, run: str) -> bool:
-    """Tell whether the trunk in the mirror has all that has landed."""
+    """Tell whether the trunk in the mirror has every landing of a run."""
     landed = find_landed(site.store, run)
     if landed is None:
         return True  # an attempt starts from the base of the run

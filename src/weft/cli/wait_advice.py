@@ -12,5 +12,7 @@ def list_advice(waits: Iterable[Wait], find_server: Callable[[], str]) -> Iterat
     """Yield the command that starts each missing worker, with the address of a server if any."""
     for wait in waits:
         if wait.kind == "label":
-            command = worker_command(wait.subject.split(","), find_server())
-            yield f"start it on a machine that has the label: `{command}`"
+            labels = wait.subject.split(",")
+            command = worker_command(labels, find_server())
+            noun = "label" if len(labels) == 1 else "labels"
+            yield f"start it on a machine that has the {noun}: `{command}`"

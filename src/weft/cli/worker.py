@@ -81,7 +81,7 @@ _AT_ONCE: Final = 1000  # events
     "--checks",
     type=click.Choice(["yes", "no"]),
     help="Run checks of gates. Default: yes; with --server, yes if the token allows it "
-    "(`weft token create --join --checks`).",
+    "(`weft token create --join --checks`); with --store and --remote, no.",
 )
 @click.option(
     "--leave",
@@ -125,7 +125,8 @@ def command(
     their work is kept, and their tasks start again elsewhere without a lost attempt.
 
     With --json each attempt and each check for home that starts or ends is one JSON object on a
-    line, and so is each warning.
+    line, and so is each warning about an attempt. Other warnings, such as those at the start, are
+    plain text on standard error.
     """
     if server is not None:
         os.environ[SERVER] = server

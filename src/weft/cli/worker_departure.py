@@ -69,7 +69,9 @@ def leave_host(directory: Path, remote: str | None, *, as_json: bool) -> int:
         nothing = _explain_ended_token(files.get())
         files.forget()
     else:
-        nothing = "No `weft worker` runs here for this repository."
+        server = remote is None and os.environ.get(SERVER)
+        subject = get_url(os.environ) if server else "this repository"
+        nothing = f"No `weft worker` runs here for {subject}."
     if as_json:
         print_json({"left": workers, "silent": [worker.id for worker in silent]})
     else:
@@ -111,7 +113,8 @@ def _get_project(directory: Path) -> Project:
         joined = HostFiles("", os.environ).describe_joined()
         raise InputError(
             f"{directory.resolve()} is in no git repository. Name the server of this host's "
-            f"workers with --server; {joined}."
+            f"workers with --server, or their store and git remote with --store and --remote; "
+            f"{joined}."
         ) from None
 
 

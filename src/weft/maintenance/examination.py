@@ -147,7 +147,7 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
         yield Finding(name="repository", good=False, text=str(error))
         return
     id = find_repository_id(git.common_directory(place.root))
-    text = f"{place.root}, id {id or 'not given yet (the first run gives it)'}"
+    text = f"{place.root}, id {id or 'not given yet (the first run or worker gives it)'}"
     yield Finding(name="repository", good=True, text=text)
     yield from _machine()
     yield Finding(
@@ -184,7 +184,11 @@ def _remote(place: Project, id: str | None) -> Iterator[Finding]:
     except WeftError as error:
         yield Finding(name="remote", good=False, text=str(error))
         return
-    there = "home publishes there" if id in published else "a worker at home publishes there first"
+    there = (
+        "home publishes there"
+        if id in published
+        else "nothing is published there yet; start a worker at home"
+    )
     text = f"{remote.shown} can be read and pushed to; {there}"
     yield Finding(name="remote", good=True, text=text, notable=id not in published)
 

@@ -171,7 +171,13 @@ def join(
     former = files.find_former()
     proof = {} if former is None else {"former": former.secret}
     body = msgspec.json.encode({"name": name, **proof})
-    return _exchange(Server(url=url, token=_read_token(token_file)), "/v1/hosts", body, files)
+    try:
+        return _exchange(Server(url=url, token=_read_token(token_file)), "/v1/hosts", body, files)
+    except Unauthenticated as error:
+        raise Unauthenticated(
+            f"{url} does not take the token in {token_file}: it is unknown, used up or expired. "
+            "`weft token create NAME --join` there makes another token to join."
+        ) from error
 
 
 def _require_valid(server: Server) -> None:
@@ -254,8 +260,9 @@ def _exchange(server: Server, path: str, body: bytes | None, files: HostFiles) -
 
 def refused_token(url: str) -> Unauthenticated:
     return Unauthenticated(
-        f"{url} does not take this token of a host: `weft token create NAME --join` there makes a "
-        "token to join; put it into a file and name that with --token-file."
+        f"{url} does not take the token of this host: it was revoked, or has expired. `weft token "
+        "create NAME --join` there makes a token to join; put it into a file and name that with "
+        "--token-file."
     )
 
 

@@ -23,10 +23,13 @@ Data = Mapping[str, Any]
 _CHANGES: Final = 3  # changes of the user's files that a line names
 _MOST: Final = 8  # values of a list that a line names
 
+_REASONS: Final[Mapping[str, str]] = {"reaped": "its worker was silent"}
+"""Words for the reasons that the store records as a name."""
+
 TEXTS: Final[Mapping[str, str]] = {
     "agent_resumed": "agent {agent} may run again",
     "agent_stopped": "! agent {agent} is stopped: {reason}",
-    "attempt_adopted": "▶ {who}goes on: this worker took it over from a dead one",
+    "attempt_adopted": "▶ {who}goes on: {worker} took it over from a dead worker",
     "attempt_released": "↩ {tried} handed back: {reason}",
     "branch_landed": "■ landed on {branch} as {new:.12}",
     "branch_landing_withdrawn": "! not landed: {whole_reason}",
@@ -130,7 +133,8 @@ def _fields(data: Data, about: About) -> dict[str, Any]:
         name: _listed(value) if isinstance(value, list | tuple) else value
         for name, value in data.items()
     }
-    reason = str(data.get("reason", ""))
+    recorded = str(data.get("reason", ""))
+    reason = _REASONS.get(recorded, recorded)
     return {
         **given,
         "who": f"{about.task} " if about.task else "",

@@ -1,8 +1,9 @@
 """Orders of gates for checks on worker hosts.
 
 The holder of a gate orders the check of a tree; a worker of a host takes the order as a lease of
-the kind `check`, and reports the result under that fence. An order is wanted while its gate is held
-and has not withdrawn it. After the end of a lease without a result the order can be taken again.
+the kind `check`, and reports the result under that fence. A result is wanted until the gate
+withdraws the order or has no holder any more. If a lease ends without a result, the order can be
+taken again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _RESULT: Final = msgspec.json.Decoder(HostResult)
 
 
 class CheckHosts(Struct, frozen=True, kw_only=True):
-    """The workers of hosts that take the checks of a repository."""
+    """The number of workers that take checks of a repository, and of their free slots."""
 
     workers: int = 0
     free: int = 0  # slots that no attempt, check or order needs

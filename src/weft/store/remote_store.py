@@ -88,8 +88,11 @@ class RemoteStore(Store):
 
     @contextmanager
     def remembering(self, questions: Iterable[Question] = ()) -> Iterator[None]:
-        """Let this thread read each fact once, and these facts in one request. A write does not
-        change the facts that were read."""
+        """Send each read of this thread once and repeat its answer until the block ends.
+
+        The answers to `questions` are fetched first, in one request. A write does not change the
+        answers that were fetched.
+        """
         self._memory.facts = self._ask_together([*questions])
         try:
             yield
@@ -113,7 +116,7 @@ class RemoteStore(Store):
         return getattr(self._memory, "facts", None)
 
     def _hide(self, body: bytes) -> bytes:
-        """Remove the secrets of this host, which the server does not know, from what it is sent."""
+        """Remove the secrets of this host from a request: the server cannot recognise them."""
         if self.redactor is SHAPES_ALONE or not self.redactor.has_secret(body.decode()):
             return body
         return encode(self.redactor.redact_value(decode(body)))
@@ -190,10 +193,15 @@ def _raise(url: str, name: str, reply: ServerReply) -> NoReturn:
             f"{url} does not take this token, or got none: put a valid one into WEFT_TOKEN or a "
             "file named by WEFT_TOKEN_FILE."
         )
-    if kind == UNKNOWN or detail == "Not Found":  # "Not Found": a server without verbs
+    if kind == UNKNOWN:
         raise StoreError(
             f"The weft at {url} knows nothing of {name}: it is older or newer than this one "
             f"({__version__}); use the same version on both sides."
+        )
+    if detail == "Not Found":  # a wrong path, or a server without verbs
+        raise StoreError(
+            f"The server at {url} knows nothing of {name}: the address may have a wrong path, or "
+            f"its weft may be older or newer than this one ({__version__})."
         )
     known = errors.find_kind(kind)
     if known is not None:
@@ -224,7 +232,10 @@ def _strange(url: str, why: str) -> NoAnswer:
 
 
 class _Bells:
-    """Rings while the server reports changes, as long as there are listeners."""
+    """The listeners of a remote store; a thread asks the server for changes and rings them.
+
+    The thread starts with the first listener and ends when the store is closed.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server

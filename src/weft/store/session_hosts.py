@@ -1,7 +1,9 @@
-"""The host of a session: a task that goes on is kept for it for a while.
+"""Tasks that wait for the host of their session.
 
-Only that host has the session and the workspace of the last attempt. After `tuning.prefer` seconds,
-or when its worker leaves, any host may start a new attempt from the work at home.
+The session and the workspace of an attempt are on a single host. If the agent can continue its
+session (after a rate limit, a sleep or a question), the task is kept for the worker of that host.
+After `tuning.prefer` seconds, or when that worker leaves, any host may start a new attempt from the
+work at home.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from weft.store.database import Row, Transaction
 
 
 def prefer_host(tx: Transaction, lease: Row, task: Row, outcome: Outcome) -> None:
-    """Let a task prefer the worker of its session, if another host could take it; else end an
-    earlier preference."""
+    """Keep a task for the worker of its session, if the session can continue and there are other
+    hosts; else end an earlier preference."""
     if task["repo"].startswith(SWARM) or task["gang"] is not None:
         return  # members have no sessions here; a gang starts at a single worker
     goes_on = outcome.session is not None and outcome.kind in GOES_ON | RESUMED

@@ -402,7 +402,7 @@ async def _publish_loop(site: Site, publisher: RemotePublisher) -> None:
                 failure = ""
             except WeftError as error:
                 if str(error) != failure:
-                    log.warning("worker hosts get no news: %s", error)
+                    log.warning("cannot publish to the remote: %s", error)
                 failure = str(error)
                 await anyio.sleep(_BREATH)
             await wait_rung(listener, seconds=_NET)

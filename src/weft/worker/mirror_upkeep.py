@@ -1,9 +1,10 @@
-"""The upkeep of the mirrors of a worker host: their disk space is bounded.
+"""The upkeep of the mirrors of a worker host: it bounds their disk space.
 
-A mirror is tended when no worker of the host uses it and no lease of the host is open: references
-go that home has or that ended, then objects without a reference, and old attempts. Above the bound
-the free workspaces and the output of ended attempts go, then the mirrors that were not used for
-longest.
+A mirror is tended while no worker uses it and no lease of the host is open. The upkeep deletes
+trunks of ended runs, branches of ended attempts, archived work that home has or that is old, the
+output of old attempts, and objects without a reference. If the mirrors together are above the
+bound, it also deletes free workspaces and the output of all ended tasks, then other mirrors: those
+that were not used for longest first.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -138,6 +139,6 @@ def _delete_unused(own: Path, most: int) -> None:
                 delete_tree(mirror)
 
 
-def _has_work(mirror: Path) -> Sequence[tuple[str, str]]:
-    """List the workspaces of a mirror whose agents may still run."""
-    return workspace.list_handed_out(mirror)
+def _has_work(mirror: Path) -> bool:
+    """Tell whether a mirror has workspaces whose agents may still run."""
+    return bool(workspace.list_handed_out(mirror))

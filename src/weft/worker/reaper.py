@@ -1,9 +1,9 @@
-"""The reaper: frees abandoned leases, on proof and never on time alone.
+"""The reaper: frees leases whose holders are proved dead.
 
-A lease past its deadline, or of a dead worker, is suspect and still counts. It is freed when its
-holder is proved dead. For a holder on this host the injected check looks at locks and processes.
-Elsewhere the only evidence is a heartbeat number that stood still for T2 on this process's own
-clock. Members have no process to look at and are judged by their silence as well.
+A lease past its deadline, or of a dead worker, is suspect; it still counts. A passed deadline alone
+frees no lease. For a holder on this host, functions of the caller (`Proof`, `WorkerProof`) look at
+its locks and processes. A holder on another host is dead if its heartbeat number stood still for T2
+on the clock of this process. So is a member, who has no process.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ def sweep(
 def sweep_host(
     store: Store, here: Here, prove_worker_dead: WorkerProof, prove_dead: Proof, *, now: float
 ) -> None:
-    """Do the same for the workers of this host alone, on a host that may judge no others."""
+    """Find dead workers of this host and free their leases; leave workers of other hosts to home.
+
+    Worker hosts use it: their tokens let them act for their own workers alone.
+    """
     unjudged: dict[str, str] = {}
     for worker in filter(here.sees, list_workers(store, now=now)):
         if _ask(prove_worker_dead, worker, f"worker {worker.id}", unjudged) is not None:

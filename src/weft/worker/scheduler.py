@@ -300,7 +300,9 @@ class Scheduler:
                 if self._killing:
                     return False
             except StoreError as error:
-                log.warning("task %s cannot be settled yet: %s", attempt.order.task, error)
+                log.warning(
+                    "the result of task %s cannot be recorded yet: %s", attempt.order.task, error
+                )
                 if self._killing:
                     return False
             except Unauthenticated:  # the server has ended the token of this host
