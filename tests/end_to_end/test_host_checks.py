@@ -78,6 +78,27 @@ def test_a_check_of_a_host_that_dies_runs_again_at_home(hosts: WorkerHosts) -> N
     assert lost["worker"] in {row["id"] for row in project.rows(HOSTS)}
 
 
+def test_a_host_that_stops_lets_its_check_end(hosts: WorkerHosts) -> None:
+    project = hosts.project
+    began, go = hosts.place / "began", hosts.place / "go"
+    wait = f"touch {began}; while [ ! -e {go} ]; do sleep 0.05; done"
+    prepare(hosts, elsewhere=wait)
+    hosts.serve()
+    project.start("worker", "--checks", "no", "--slots", "1")
+    token = str(hosts.join_token("--checks"))
+    far = hosts.start("far", "--token-file", token, "--slots", "1", SHUTDOWN_TIMEOUT="100000")
+    [host] = hosts.wait_registered(1)
+    run = project.start("run", "plan.md")
+    wait_until(began.exists)
+    os.kill(far.pid, signal.SIGTERM)
+    assert far.stderr is not None
+    assert any("has 100 s to end" in line for line in iter(far.stderr.readline, ""))
+    go.touch()
+    assert far.wait(timeout=PATIENCE) == 0
+    assert run.wait(timeout=PATIENCE) == 0
+    assert verdicts(hosts) == [(host, True)]
+
+
 def test_a_host_without_the_right_is_told_how_to_get_it(hosts: WorkerHosts) -> None:
     hosts.serve()
     token = str(hosts.join_token())

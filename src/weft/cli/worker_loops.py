@@ -100,14 +100,7 @@ def serve_elsewhere(
     `beside` runs as long as the worker.
     """
     show_warnings()
-
-    async def run_beside(site: Site, worker: str) -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(check_for_gates, site, worker)
-            if beside is not None:
-                group.start_soon(beside, site, worker)
-
-    _run(_serve, site, store, watch, slots, traits, None, run_beside)
+    _run(_serve, site, store, watch, slots, traits, None, beside)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> bool:
@@ -218,6 +211,8 @@ async def _serve(
         ):
             if beside is not None:
                 group.start_soon(beside, site, scheduler.worker)
+            if site.transport is not None:
+                group.start_soon(check_for_gates, site, scheduler)
             try:
                 await _watch(store, watch(scheduler.worker))
             except ToldToLeave:

@@ -1,7 +1,8 @@
 """The checks that a worker host takes from gates elsewhere.
 
 A check runs from the mirror of this host, with the settings of its run, and under its own lease.
-Its result goes home; a check that this host cannot carry out is handed back.
+Its result goes home; a check that this host cannot carry out is handed back. A worker that stops
+takes no further check.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection
-from typing import Final
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -35,6 +37,21 @@ _NET: Final = 5.0  # seconds between two looks for orders without a ring
 _PUBLISHED: Final = 30.0  # seconds in which home publishes a commit
 
 
+class Duty(Protocol):
+    """The state of the worker process that runs checks."""
+
+    worker: str
+
+    @property
+    def draining(self) -> bool:
+        """True once the worker stops."""
+        ...
+
+    def occupied(self) -> AbstractContextManager[None]:
+        """Let the worker wait for the end of the block before it leaves."""
+        ...
+
+
 class TakenCheck:
     """A check under way on this host."""
 
@@ -45,31 +62,40 @@ class TakenCheck:
 
 
 class HostChecks:
-    def __init__(self, site: Site, worker: str) -> None:
+    def __init__(self, site: Site, duty: Duty) -> None:
         self._site = site
-        self._worker = worker
+        self._duty = duty
         self._taken: dict[int, TakenCheck] = {}  # by fence
         self._leases = UnreleasedLeases(site)
 
     async def serve(self, listener: Listener) -> None:
-        """Take orders and run their checks, until cancelled."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._keep_renewed)
-            while True:
-                try:
-                    await self._stop_lost()
-                    while await self._take(group):
-                        pass
-                except WeftError as error:
-                    log.warning("could not ask for checks: %s", error)
-                await wait_rung(listener, seconds=_NET)
+        """Take orders and run their checks, until the worker stops and they have ended."""
+        async with anyio.create_task_group() as renewals:
+            renewals.start_soon(self._keep_renewed)
+            async with anyio.create_task_group() as group:
+                while not self._duty.draining:
+                    if not await self._try_to_take(group):
+                        await wait_rung(listener, seconds=_NET)
+            renewals.cancel_scope.cancel()
+
+    async def _try_to_take(self, group: TaskGroup) -> bool:
+        try:
+            await self._stop_lost()
+            return await self._take(group)
+        except WeftError as error:
+            log.warning("could not ask for checks: %s", error)
+            return False
 
     async def _take(self, group: TaskGroup) -> bool:
-        if await run_sync(find_order, self._site.store, self._worker) is None:
+        """Take a check and begin it; hand it back if the worker stops meanwhile."""
+        if await run_sync(find_order, self._site.store, self._duty.worker) is None:
             return False
         with anyio.CancelScope(shield=True):  # no lease may get lost
             order = await run_sync(self._take_order)
             if order is None:
+                return False
+            if self._duty.draining:
+                await self._let_go(order)
                 return False
             group.start_soon(self._carry_out, order)
         return True
@@ -79,7 +105,7 @@ class HostChecks:
         use = self._mirror.use
         use.hold(_NEXT)
         try:
-            order = take_check(self._site.store, self._worker, now=time.time())
+            order = take_check(self._site.store, self._duty.worker, now=time.time())
             if order is not None:
                 use.hold(f"check {order.fence}")
             return order
@@ -92,19 +118,23 @@ class HostChecks:
         return self._site.transport
 
     async def _carry_out(self, order: CheckOrder) -> None:
-        try:
-            site = await run_sync(self._site.for_run, order.run)
-            taken = self._taken[order.fence] = TakenCheck(site, order)
-            with taken.scope:
-                await self._check(taken)
-        except CheckLost:
-            log.warning("a watchdog ended check %s of run %s", order.fence, order.run)
-        except (Refused, StoreError) as error:
-            log.warning("check %s of run %s has no result: %s", order.fence, order.run, error)
-        finally:
-            self._taken.pop(order.fence, None)
-            self._mirror.use.drop(f"check {order.fence}")
-            await self._leases.release(order.fence)
+        with self._duty.occupied():
+            try:
+                site = await run_sync(self._site.for_run, order.run)
+                taken = self._taken[order.fence] = TakenCheck(site, order)
+                with taken.scope:
+                    await self._check(taken)
+            except CheckLost:
+                log.warning("a watchdog ended check %s of run %s", order.fence, order.run)
+            except (Refused, StoreError) as error:
+                log.warning("check %s of run %s has no result: %s", order.fence, order.run, error)
+            finally:
+                self._taken.pop(order.fence, None)
+                await self._let_go(order)
+
+    async def _let_go(self, order: CheckOrder) -> None:
+        self._mirror.use.drop(f"check {order.fence}")
+        await self._leases.release(order.fence)
 
     async def _check(self, taken: TakenCheck) -> None:
         order = taken.order
@@ -172,8 +202,8 @@ class HostChecks:
             self._stop(lost)
 
 
-async def check_for_gates(site: Site, worker: str) -> None:
-    """Run checks for gates elsewhere until cancelled, if this host takes them."""
+async def check_for_gates(site: Site, duty: Duty) -> None:
+    """Run checks for gates elsewhere until the worker stops, if this host takes them."""
     if site.checks:
         with site.store.listen("work") as listener:
-            await HostChecks(site, worker).serve(listener)
+            await HostChecks(site, duty).serve(listener)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import anyio
@@ -71,6 +72,7 @@ class Scheduler:
         self._unwanted: set[int] = set()  # fences that were lost while their attempt started
         self._asking = False  # work was asked for, and may come
         self._adopting = 0
+        self._checking = 0  # checks of gates elsewhere
         self._leaving = 0  # attempts whose outcome is stored and whose workspace is not free yet
         self._reports: dict[int, Mapping[str, Any]] = {}  # not stored yet
         self._doubtful: set[int] = set()  # fences whose report the store may have: no answer came
@@ -91,8 +93,22 @@ class Scheduler:
 
     @property
     def busy(self) -> int:
-        """The number of attempts under way."""
-        return len(self._attempts) + len(self._starting) + self._adopting
+        """The number of attempts, and checks of gates elsewhere, under way."""
+        return len(self._attempts) + len(self._starting) + self._adopting + self._checking
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    @contextmanager
+    def occupied(self) -> Iterator[None]:
+        """Count a check of a gate elsewhere as under way."""
+        self._checking += 1
+        try:
+            yield
+        finally:
+            self._checking -= 1
+            self._ring()
 
     def holds(self, lease: Lease) -> bool:
         return lease.fence in self._attempts or lease.fence in self._starting
