@@ -20,6 +20,7 @@ from weft.project.project import Project
 from weft.project.server_address import get_url
 from weft.project.site import Site
 from weft.project.store_host import get_host_project, open_store_transport, settle_on_host
+from weft.project.warning_log import show_warnings
 from weft.project.worker_host import (
     HostCredentials,
     HostFiles,
@@ -53,6 +54,7 @@ def work_for_server(directory: Path, token_file: Path | None, options: HostOptio
     environment = os.environ
     url = get_url(environment)
     files = HostFiles(url, environment)
+    show_warnings()
     known = join(url, token_file, files, checks=bool(options.checks))
     if options.checks and not known.checks:
         raise InputError(

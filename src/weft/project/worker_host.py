@@ -8,6 +8,7 @@ confirms it, and only then its earlier tokens end. So a crash at any moment leav
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
@@ -46,6 +47,8 @@ from weft.store.remote_store import VERBS, result_of
 from weft.store.server_client import Client, Server
 from weft.workspace.locks import Lock
 from weft.workspace.names import trunk_ref
+
+log = logging.getLogger(__name__)
 
 _SECONDS: Final = 60.0
 _RENEWED: Final = 86_400.0  # seconds after which a host renews its token
@@ -147,20 +150,27 @@ def join(
     server takes them no longer.
 
     With such a token and `checks` join as well if the credentials do not let it report checks. A
-    host that joins again shows its former token, and keeps its name.
+    host that joins again shows its former token, and keeps its name. A warning says that a token
+    was not used.
     """
+    token = None if token_file is None else _read_token(token_file)
     known = files.find()
-    if known is not None and (known.checks or not checks or token_file is None):
+    if known is not None and (known.checks or not checks or token is None):
         try:
             current = renew(url, files)
-            if token_file is not None:
+            if token is not None:
                 _require_valid(Server(url=url, token=current.secret))
+                log.warning(
+                    "This host has joined %s already; the token in %s was not used.",
+                    url,
+                    token_file,
+                )
         except Unauthenticated:
-            if token_file is None:
+            if token is None:
                 raise
         else:
             return current
-    if token_file is None:
+    if token is None:
         raise InputError(
             f"This host has not joined {url} ({files.describe_joined()}): `weft token create NAME "
             "--join` there makes a token; put it into a file and name that with --token-file."
@@ -172,7 +182,7 @@ def join(
     proof = {} if former is None else {"former": former.secret}
     body = msgspec.json.encode({"name": name, **proof})
     try:
-        return _exchange(Server(url=url, token=_read_token(token_file)), "/v1/hosts", body, files)
+        return _exchange(Server(url=url, token=token), "/v1/hosts", body, files)
     except Unauthenticated as error:
         raise Unauthenticated(
             f"{url} does not take the token in {token_file}: it is unknown, used up or expired. "
