@@ -1,8 +1,8 @@
 """The rights of a worker host: verbs for its own workers and its own fences, and no others.
 
 The token of a host names the host. Its workers are called `<host>-…`; the leases of those workers
-are its fences. A host may call the verbs that workers read with; a verb that writes is refused
-unless it is listed here.
+are its fences. A host may call every verb that only reads, except those about tokens and other
+secrets. A verb that writes is refused unless it is listed here.
 """
 
 from __future__ import annotations
