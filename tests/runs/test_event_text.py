@@ -141,7 +141,7 @@ SAID = [
     (event("lease_reaped", proof="gone"), "✗ its process is gone: gone", None),
     (
         event("attempt_released", attempt=2, reason="reaped"),
-        "↩ attempt 2 handed back: its worker was silent",
+        "↩ attempt 2 handed back: its worker is gone",
         None,
     ),
     (

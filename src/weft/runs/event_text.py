@@ -23,7 +23,7 @@ Data = Mapping[str, Any]
 _CHANGES: Final = 3  # changes of the user's files that a line names
 _MOST: Final = 8  # values of a list that a line names
 
-_REASONS: Final[Mapping[str, str]] = {"reaped": "its worker was silent"}
+_REASONS: Final[Mapping[str, str]] = {"reaped": "its worker is gone"}
 """Words for the reasons that the store records as a name."""
 
 TEXTS: Final[Mapping[str, str]] = {
