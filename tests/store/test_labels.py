@@ -73,7 +73,12 @@ def test_a_worker_with_the_labels_must_run_the_agent_too(store: Store) -> None:
     put(store, "t", agent="x", demand=demand("gpu", agent="x"))
     assert admit(store, "gpu", now=1) == []
     [need] = read_attention(store, now=1).all
-    assert "the label gpu, and no present worker has it" in need.text
+    host = get_worker(store, "gpu", now=1).host
+    assert need.text == (
+        f"needs a worker with the label gpu that runs x; {host} has the label, but lacks a "
+        "program, variable or sandbox of x: its worker logs which; add it there"
+    )
+    assert not any("--label" in command for command in need.do)
 
 
 def test_the_labels_of_a_task_are_shown_in_its_demand(store: Store) -> None:

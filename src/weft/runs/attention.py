@@ -66,10 +66,14 @@ def as_dict(need: AttentionItem) -> dict[str, Any]:
 
 
 def restrict_to_tenant(prospects: Prospects, tenant: str) -> Prospects:
-    """Return the part of the prospects that belongs to a tenant, without names of other tenants'
-    runs."""
+    """Return the part of the prospects that belongs to a tenant, without names of hosts and of
+    other tenants' runs."""
     own = {course.run for course in prospects.courses if course.tenant == tenant} | {""}
-    ready = [task for task in prospects.ready if task.tenant == tenant]
+    ready = [
+        replace(task, labelled="a host") if task.labelled else task
+        for task in prospects.ready
+        if task.tenant == tenant
+    ]
     return replace(
         prospects,
         courses=tuple(course for course in prospects.courses if course.run in own),
@@ -284,7 +288,21 @@ def _workers(prospects: Prospects, server: Callable[[], str]) -> Iterator[Attent
                 task=task.task,
             )
         if task.missing:
-            yield _unlabelled(task, server())
+            yield _unequipped(task) if task.labelled else _unlabelled(task, server())
+
+
+def _unequipped(task: Ready) -> AttentionItem:
+    agents, labels = ", ".join(task.unequipped), describe_labels(task.labels)
+    has = "label" if len(task.labels) == 1 else "labels"
+    return AttentionItem(
+        subject=_subject(task),
+        text=f"needs a worker with {labels} that runs {agents}; {task.labelled} has the {has}, but "
+        f"lacks a program, variable or sandbox of {agents}: its worker logs which; add it there",
+        do=("weft agents", f"weft skip {_label(task)}"),
+        runs=frozenset({task.run}),
+        kind="worker",
+        task=task.task,
+    )
 
 
 def _unlabelled(task: Ready, server: str) -> AttentionItem:

@@ -60,6 +60,8 @@ class Ready(Struct, frozen=True, kw_only=True):
     unable: str = ""  # agents that no present worker can run
     labels: tuple[str, ...] = ()  # labels it asks for, if no present worker has them all
     missing: tuple[str, ...] = ()  # those that the nearest worker lacks
+    labelled: str = ""  # a host that has all of `labels`, but cannot run its agents
+    unequipped: tuple[str, ...] = ()  # the agents that this host cannot run
     holder: Holder | None = None
     tenant: str | None = None
 
@@ -160,6 +162,7 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
     short, unable = _lacking(ledger, row, demand, agents)
     labels = capacity.list_labels(demand)
     missing = () if unable else _missing_labels(ledger, row, agents, labels)
+    labelled = _find_labelled(ledger, row, labels) if missing else None
     return Ready(
         run=row["run"] or "",
         task=row["id"],
@@ -170,6 +173,8 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
         unable=unable,
         labels=tuple(sorted(labels)) if missing else (),
         missing=missing,
+        labelled="" if labelled is None else labelled.host,
+        unequipped=() if labelled is None else tuple(sorted(agents - (labelled.agents or set()))),
         holder=holder,
         tenant=row["tenant"],
     )
@@ -215,6 +220,12 @@ def _missing_labels(
     lacking = [sorted(labels - place.labels) for place in _able(ledger, row, agents)]
     nearest = min(lacking, key=len) if lacking else sorted(labels)
     return tuple(nearest)
+
+
+def _find_labelled(ledger: Ledger, row: Row, labels: frozenset[str]) -> PoolPlace | None:
+    """Find a worker that has all the labels, whatever agents it runs."""
+    places = (place for place in _able(ledger, row, frozenset()) if labels <= place.labels)
+    return min(places, key=lambda place: place.worker, default=None)
 
 
 def _lasting(ledger: Ledger, demand: Mapping[str, int]) -> list[Shortage]:
