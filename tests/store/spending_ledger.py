@@ -51,9 +51,12 @@ class SpendingLedger:
         """A worker that was there has left, and with it, perhaps, the last of a host."""
         self._files.pop(worker, None)
         self.limits.pop(f"worker:{worker}", None)
-        for name in [
-            resource for resource in self.limits if resource.startswith(f"host:{empties}/")
-        ]:
+        if empties is not None:
+            self.forget_host(empties)
+
+    def forget_host(self, host: str) -> None:
+        """A host has neither workers nor leases any more."""
+        for name in [resource for resource in self.limits if resource.startswith(f"host:{host}/")]:
             del self.limits[name]
 
     def set(self, resource: str, capacity: int) -> None:

@@ -677,10 +677,12 @@ class StoreMachine(RuleBasedStateMachine):
         depart(self.store, worker, now=self.now)
         after = self.picture()
         assert after.used == used  # 5: found dead is suspect, not free
-        alone = not any(map(self.present, WORKERS))
-        empty = alone and not any(row["host"] == "h" for row in after.open_leases)
         if was_there:
-            self.ledger.leave(worker, empties="h" if empty else None)
+            self.ledger.leave(worker, empties="h" if self.is_host_empty() else None)
+
+    def is_host_empty(self) -> bool:
+        leases = self.picture().open_leases
+        return not any(map(self.present, WORKERS)) and not any(row["host"] == "h" for row in leases)
 
     @rule(seconds=st.sampled_from([0.5, 5.0, 25.0, 61.0, 1000.0, DAY, -DAY]))
     def time_passes(self, seconds: float) -> None:
@@ -704,6 +706,8 @@ class StoreMachine(RuleBasedStateMachine):
         assert freed == (lease["state"] == "suspect")
         if freed:
             self.ledger.settle(self.reserved(lease), {})  # nobody can say what it spent
+            if lease["host"] == "h" and self.is_host_empty():
+                self.ledger.forget_host("h")  # its limits go with its last lease
         else:
             assert self.picture().tables == before
 
