@@ -14,6 +14,7 @@ class Figure:
     measure: Callable[[], float]
     at_least: float = -math.inf
     at_most: float = math.inf
+    seconds: float = 600.0  # the time limit of the measurement
 
     def holds(self, value: float) -> bool:
         return self.at_least <= value <= self.at_most

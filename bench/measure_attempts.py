@@ -53,13 +53,16 @@ class Project:
     def __init__(self, place: Path, runs: str) -> None:
         self.place, self.root = place, place / "project"
         self.url = f"sqlite:///{place}/weft.db"
-        agents = self.root / ".weft" / "agents"
-        agents.mkdir(parents=True)
-        (agents / "one.md").write_text(f"---\nruns: {runs}\n---\n{{{{ task.text }}}}\n")
+        self.write_agent(f"runs: {runs}")
         who = ("-c", "user.name=b", "-c", "user.email=b@localhost")
         for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "first")):
             subprocess.run(["git", *command], cwd=self.root, check=True)
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(place)}
+
+    def write_agent(self, header: str) -> None:
+        file = self.root / ".weft" / "agents" / "one.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"---\n{header}\n---\n{{{{ task.text }}}}\n")
 
     def open_store(self) -> Store:
         return open_store(self.url, limits={"requests": 1000, "llm": 1000})
@@ -149,6 +152,7 @@ def memory_mb_per_agent() -> float:
         with _worker(one, slots=_SLEEPERS) as worker:
             while len(list(_attempts(one, attempt_files.AGENT))) < _SLEEPERS:
                 assert worker.poll() is None
+                refuse_ended(store)
                 time.sleep(0.2)
             wrappers = [
                 attempt_files.find_record(str(path))
@@ -162,6 +166,12 @@ def memory_mb_per_agent() -> float:
     return used / _SLEEPERS / 1e6
 
 
+def refuse_ended(store: Store) -> None:
+    """Fail with the reason if an attempt has ended while all are to be at work."""
+    ended = [event for event in read_events(store) if event.kind == "attempt_finished"]
+    assert not ended, ended[0].data
+
+
 def _attempts(one: Project, name: str) -> Iterator[Path]:
     """These files of all attempts that have them."""
     return (one.root / ".git" / "weft" / "attempts").glob(f"*/*/{name}")
@@ -173,6 +183,8 @@ def line_lag_ms() -> float:
     with project("claude") as one, one.open_store() as store:
         go, programs = one.place / "go", one.place / "programs"
         programs.mkdir()
+        # The sandbox hides /dev/shm, where this project is.
+        one.write_agent(f"runs: claude\nsandbox: {{kind: on, read: ['{one.place}']}}")
         words = " ".join(map(str, range(_WORDS)))
         (programs / "claude").write_text(_TALK.format(go=go, words=words))
         (programs / "claude").chmod(0o755)
@@ -188,6 +200,7 @@ async def _follow(store: Store, one: Project, go: Path, lags: list[float]) -> No
     with open_site(store, one.root, Config(), one.environment) as site:
         async with serving(site, slots=_TALKERS) as scheduler, anyio.create_task_group() as group:
             while len(list(_attempts(one, attempt_files.AGENT))) < _TALKERS:
+                refuse_ended(store)
                 await anyio.sleep(0.1)
             group.start_soon(_read, store, lags)
             go.touch()

@@ -42,7 +42,7 @@ def _write_project(root: Path) -> None:
         ("far", _TELLING, "needs_labels: far\n"),
     ):
         argv = json.dumps(["sh", "-c", script])
-        (agents / f"{name}.md").write_text(f"---\nruns: {argv}\n{front}---\n")
+        (agents / f"{name}.md").write_text(f"---\nruns: {argv}\nsandbox: off\n{front}---\n")
     (root / "weft.toml").write_text('[gate]\nrun = ["true"]\n')
     (root / ".gitignore").write_text("plan.md\n")
     _git(root, "init", "--quiet", "--initial-branch", "main")

@@ -25,6 +25,7 @@ _STAMPING = """---
 runs: [sh, -c, 'date +"begin %s.%N" >> $STAMPS; sleep {seconds}; echo x > $WEFT_FILES;
   date +"end %s.%N" >> $STAMPS']
 env: [STAMPS]
+sandbox: off
 ---
 """
 

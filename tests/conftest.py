@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Generator, Iterator
@@ -14,7 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chaos import CHAOS
-from databases import fresh_database, wipe
+from databases import fresh_database, sqlite_store, wipe
+from installation import install
+from time_shares import TimeShares
 from weft.store import Store, open_store
 
 # Databases on a busy machine are slow at times: no example may fail for that.
@@ -27,6 +30,23 @@ settings.register_profile(
 settings.load_profile("weft")
 
 
+def restore_signals() -> None:
+    """Undo the signals that `nohup` or a shell in the background made this process ignore or block.
+
+    Programs inherit SIG_IGN and get the default in the place of a handler: the tests' programs then
+    start as from a terminal, while pytest itself still survives the end of its own terminal.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+restore_signals()
+
+
+STORE_TESTS = Path(__file__).with_name("store")
 REQUIRED = os.environ.get("WEFT_REQUIRE") == "all"
 EXCUSED = ("make chaos",)
 """Parts of the reasons for which a test may be skipped even where every part must be present."""
@@ -36,6 +56,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests on three hosts come first: tests at the head are not given to other processes,
     so that one process starts the hosts, once."""
     items.sort(key=lambda item: "hosts" not in item.path.parts)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of the store, and tests marked `each_store`, on SQLite and on PostgreSQL.
+
+    The rest of weft sends the same SQL to both: their tests run on SQLite."""
+    definition = metafunc.definition
+    chosen = any("url" in mark.args[0] for mark in definition.iter_markers("parametrize"))
+    differs = STORE_TESTS in definition.path.parents or definition.get_closest_marker("each_store")
+    if "url" in metafunc.fixturenames and differs and not chosen:
+        metafunc.parametrize("url", ["sqlite", "postgres"], indirect=True)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,6 +79,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
             report.outcome = "failed"
             report.longrepr = f"WEFT_REQUIRE=all forbids to skip this test. {reason}"
     return report
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shares", action="store_true", help="Fail if a directory takes more than its share."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(TimeShares(config.getoption("--shares")), "time-shares")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -92,11 +133,11 @@ def postgres_template(postgres_server: str) -> Iterator[str]:
         yield urlsplit(database).path.removeprefix("/")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A new, empty store of each kind."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'weft' / 'weft.db'}"
+    """A new, empty store."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        yield sqlite_store(tmp_path / "weft" / "weft.db")
         return
     server = request.getfixturevalue("postgres_server")
     template = request.getfixturevalue("postgres_template")
@@ -108,3 +149,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def store(url: str) -> Iterator[Store]:
     with open_store(url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the programs of an environment that has only weft's wheel."""
+    return install(tmp_path_factory.mktemp("install"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from wait_until import PATIENCE
+from weft.store import open_store
 
 _numbers = itertools.count(1)
 
@@ -59,17 +62,36 @@ def fresh_database(server: str, template: str = "template1") -> Iterator[str]:
             )
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A place of each kind without a store, for modules about the founding of stores.
+    """A place without a store, for modules about the founding of stores.
 
     A module that imports this fixture uses it in place of the general one.
     """
-    if request.param == "sqlite":
+    if getattr(request, "param", "sqlite") == "sqlite":
         yield f"sqlite:///{tmp_path / 'weft' / 'weft.db'}"
         return
     with fresh_database(request.getfixturevalue("postgres_server")) as database:
         yield database
+
+
+def sqlite_store(path: Path) -> str:
+    """Put a copy of an empty store there, which is faster than 170 statements; return its URL."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_bytes(_empty_store())
+    path.chmod(0o600)
+    return f"sqlite:///{path}"
+
+
+@functools.cache
+def _empty_store() -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "weft.db"
+        open_store(f"sqlite:///{path}").close()
+        wipe(f"sqlite:///{path}")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.read_bytes()
 
 
 def _renamed(server: str, database: str) -> str:

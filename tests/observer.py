@@ -32,7 +32,6 @@ from weft.paths import conflicts
 Row = dict[str, Any]
 TABLES = [
     "attempts",
-    "buckets",
     "claims",
     "conflicts",
     "durations",
@@ -46,13 +45,13 @@ TABLES = [
     "limits",
     "messages",
     "penalties",
+    "ready_files",
     "reservation",
     "runs",
     "spending",
     "stopped_agents",
     "tasks",
     "verdicts",
-    "wants",
     "workers",
     "events",
 ]
@@ -309,44 +308,31 @@ class Picture:
         breaches = []
         claiming = {row["task"] for row in self.tables["claims"]}
         holders = claiming | {r["task"] for r in self.tables["reservation"] if r["reserved"]}
-        heads: dict[tuple[int, str], int] = {}
         ready = [row for row in self.tables["tasks"] if row["state"] == "ready"]
-        buckets = {row["id"] for row in self.tables["buckets"]}
         for row in ready:
-            if row["bucket"] not in buckets:
+            if row["bucket"] is None:
                 breaches.append(f"stall: task {row['id']} is in no bucket")
-            if row["line"] is None and not row["head"]:
-                breaches.append(f"stall: task {row['id']} stands in no line and is no head")
-            if row["head"] and row["line"] is not None:
-                heads[row["bucket"], row["line"]] = row["id"]
             if row["aside"] is not None and not self._lets_wait(row, holders):
                 breaches.append(
                     f"stall: task {row['id']} waits for {row['aside']}, who holds nothing"
                 )
-        wants = {(row["bucket"], row["task"]) for row in self.tables["wants"]}
-        wanting = {
-            (row["bucket"], row["id"])
+        listed = {(row["run"], row["task"]) for row in self.tables["ready_files"]}
+        asking = {
+            (row["run"], row["id"])
             for row in ready
             if row["run"]
             and json.loads(row["files"])
             and row["id"] not in claiming
             and not (_is_entrant(row) and row["story"] in claiming)
         }
-        breaches += [f"order: {task} is not known by its files" for task in wanting - wants]
+        breaches += [f"order: {task} is not known by its files" for task in asking - listed]
         breaches += [
-            f"order: {task} is known by files though not ready" for task in wants - wanting
+            f"order: {task} is known by files though not ready" for task in listed - asking
         ]
-        for row in ready:
-            if row["line"] is not None and (row["bucket"], row["line"]) not in heads:
-                breaches.append(f"stall: the line of task {row['id']} has no head")
-            if row["line"] is not None and row["line"] not in json.loads(row["files"]):
-                breaches.append(
-                    f"stall: task {row['id']} stands in line for a file it does not want"
-                )
         return breaches + [
             f"14: task {row['id']} is {row['state']} but among the ready"
             for row in self.tables["tasks"]
-            if row["state"] != "ready" and (row["head"] or row["bucket"] is not None)
+            if row["state"] != "ready" and row["bucket"] is not None
         ]
 
     def _lets_wait(self, row: Row, holders: set[int]) -> bool:

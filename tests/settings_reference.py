@@ -49,12 +49,15 @@ TYPES = {
 }
 NARROWER: dict[str, dict[str, Any]] = {
     "gate.squash": {"enum": ["task", "story"]},
+    "commit.style": {"enum": ["plain", "conventional"]},
+    "tuning.capacity_wait": {"type": "number", "minimum": 0},
     "gate.slots": {"type": "integer", "minimum": 1, "maximum": 256},
 }
 LABELS: dict[str, Any] = {
     "anyOf": [TEXT, {"type": "array", "items": {"type": "string", "pattern": host_labels.PATTERN}}]
 }
-KINDS: dict[str, Any] = {"enum": ["on", "landlock", "bwrap", "off", True, False]}
+KINDS: dict[str, Any] = {"enum": ["on", "bwrap", "container", "landlock", "off", True, False]}
+AMOUNT: dict[str, Any] = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}
 
 TAKEN: dict[str, Any] = {"type": "object", "additionalProperties": {"enum": list(ARG_TYPES)}}
 ARGS: dict[str, Any] = {
@@ -93,8 +96,15 @@ AGENT_TYPES: dict[str, dict[str, Any]] = {
             KINDS,
             {
                 "type": "object",
-                "properties": {"kind": KINDS, "network": TRUTH, "write": PATHS, "read": PATHS},
-                "required": ["kind"],
+                "properties": {
+                    "kind": KINDS,
+                    "image": {"type": "string"},
+                    "network": TRUTH,
+                    "memory": AMOUNT,
+                    "pids": AMOUNT,
+                    "write": PATHS,
+                    "read": PATHS,
+                },
                 "additionalProperties": False,
             },
         ]
@@ -155,6 +165,9 @@ VARIABLES = {
     "WEFT_TOKEN": "the token for that server",
     "WEFT_TOKEN_FILE": "a file with the token for that server",
     "WEFT_INSECURE": "`1` allows a token over plain HTTP to another machine",
+    "WEFT_TUNING_…": "a number of `[tuning]`, such as `WEFT_TUNING_CAPACITY_POLL=1`",
+    "WEFT_DEBUG": "`1` prints weft's notes about its decisions to standard error; 0 by default",
+    "SHUTDOWN_TIMEOUT": "milliseconds that attempts have to end when weft is stopped (30000)",
     "WEFT_LIMIT_…": "a limit, such as `WEFT_LIMIT_LLM=6` or `WEFT_LIMIT_STAGE_TEST=2`",
     "MAX_CONCURRENT_TASKS": "agents at a time of a worker process (4), or of a member (1)",
 }
@@ -205,7 +218,7 @@ def sections() -> dict[str, list[Setting]]:
             meaning = own[section].meaning
             tables[section] = [Setting(name="url", default="none", meaning=meaning, type=TEXT)]
         if section == "store":
-            tables[section] += [own["listen_url"], own["remote"]]
+            tables[section] += [own["listen_url"]]
     return tables
 
 

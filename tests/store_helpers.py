@@ -22,7 +22,7 @@ import pytest
 from msgspec.structs import replace
 
 import weft
-from databases import fresh_database, look, wipe
+from databases import fresh_database, look, sqlite_store, wipe
 from weft.config import DEFAULT_LIMITS
 from weft.model import Grant, NewTask, NewWorker, Outcome, State
 from weft.store import Store, open_store, sql
@@ -60,14 +60,14 @@ TABLES = _tables()
 _databases: dict[str, str] = {}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty store of each kind. On PostgreSQL always the same one, wiped: that is faster.
+    """An empty store. On PostgreSQL always the same one, wiped: that is faster.
 
     A module that imports this fixture uses it in place of the general one.
     """
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'weft.db'}"
+    if getattr(request, "param", "sqlite") == "sqlite":
+        yield sqlite_store(tmp_path / "weft.db")
         return
     server = request.getfixturevalue("postgres_server")
     if server not in _databases:

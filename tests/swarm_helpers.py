@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeVar
 
+from weft import config
 from weft.errors import Refused
 from weft.model import State
+from weft.operations.registry import OPERATIONS
+from weft.operations.steering import CancelAsked
+from weft.project.project import Project
+from weft.runs.control import ControlResult
 from weft.store import Store
 from weft.swarm import dispatch, member_work, membership, poll
 from weft.swarm.identity import Identity
@@ -67,3 +73,11 @@ def done(answer: T | Refused) -> T:
     if isinstance(answer, Refused):
         raise answer
     return answer
+
+
+def stop(store: Store, who: Identity, task: int, *, now: float) -> bool:
+    """Cancel a task by the operation; return whether that changed it."""
+    place = Project(root=Path(), config=config.parse("", {}), environment={}, store_url=store.url)
+    changed = OPERATIONS["cancel"].perform(place, store, who, CancelAsked(name=task), now=now)
+    assert isinstance(changed, ControlResult)
+    return changed.changed

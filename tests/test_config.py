@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
+from cases import each_case
 from weft.config import (
     DEFAULT_LIMITS,
     Config,
@@ -35,10 +36,8 @@ def test_without_any_configuration_the_built_in_numbers_hold() -> None:
         "run/agents": 4,
         "run/teams": 2,
         "team/members": 4,
-        "stage/plan": 1,
-        "stage/test": 3,
-        "stage/implement": 3,
-        "stage/merge": 1,
+        "stage/test": 4,
+        "stage/implement": 4,
         "stage/review": 1,
         "stage/judge": 1,
     }
@@ -54,14 +53,15 @@ def test_the_numbers_behind_leases_are_those_of_the_design() -> None:
     assert (tuning.penalty_max, tuning.penalty_decay, tuning.penalty_successes) == (4, 60, 5)
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@each_case("limit", LIMITS)
 def test_the_file_beats_the_built_in_and_the_environment_beats_the_file(limit: str) -> None:
     text = f'[limits]\n"{limit}" = 101\n'
     from_file = parse(text, {})
-    assert from_file.limits == {**DEFAULT_LIMITS, limit: 101}
+    work = ("stage/test", "stage/implement") if limit == "run/agents" else ()
+    assert from_file.limits == {**DEFAULT_LIMITS, **dict.fromkeys(work, 101), limit: 101}
     assert from_file.stated == {limit: Stated(value=101, source="weft.toml")}
     from_both = parse(text, {variable(limit): "102"})
-    assert from_both.limits == {**DEFAULT_LIMITS, limit: 102}
+    assert from_both.limits == {**DEFAULT_LIMITS, **dict.fromkeys(work, 102), limit: 102}
     assert from_both.stated == {limit: Stated(value=102, source=variable(limit))}
     from_environment = parse("", {variable(limit): "0"})
     assert from_environment.limits == {**DEFAULT_LIMITS, limit: 0}
@@ -84,7 +84,7 @@ def test_a_provider_is_limited_by_name() -> None:
     }
 
 
-@pytest.mark.parametrize("odd", [r"a\nb", r"a\u001b[31m", r"a\u007f"])
+@each_case("odd", [r"a\nb", r"a\u001b[31m", r"a\u007f"])
 def test_a_provider_has_a_name_that_can_be_printed(odd: str) -> None:
     with pytest.raises(InputError, match="unknown limit") as refused:
         parse(f'[limits]\n"provider:{odd}" = 3', {})
@@ -102,7 +102,7 @@ def test_a_provider_has_a_name() -> None:
         parse("", {"WEFT_LIMIT_PROVIDER_": "3"})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "environment", "message"),
     [
         ("[limits]\nlmm = 3", {}, "sets an unknown limit 'lmm'. Did you mean llm?"),
@@ -127,19 +127,19 @@ def test_an_unknown_name_is_refused_with_the_nearest_known(
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("value", ["-1", "1.5", "true", '"3x"', "[]", "{}", str(2**62)])
+@each_case("value", ["-1", "1.5", "true", '"3x"', "[]", "{}", str(2**62)])
 def test_a_limit_is_a_whole_number_of_reasonable_size(value: str) -> None:
     with pytest.raises(InputError, match=r"the limit 'llm' in weft\.toml must be a whole"):
         parse(f"[limits]\nllm = {value}", {})
 
 
-@pytest.mark.parametrize("value", ["", "-1", "1.5", "many", "9" * 5000])
+@each_case("value", ["", "-1", "1.5", "many", "9" * 5000])
 def test_a_limit_in_the_environment_is_one_too(value: str) -> None:
     with pytest.raises(InputError, match="WEFT_LIMIT_LLM must be a whole number"):
         parse("", {"WEFT_LIMIT_LLM": value})
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "= 3",
@@ -176,18 +176,42 @@ def test_what_breaks_the_parser_itself_is_refused_as_well(text: str) -> None:
         parse(text, {})
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "1e999"])
+@each_case("value", ["nan", "inf", "1e999"])
 def test_a_time_is_a_finite_number(value: str) -> None:
     with pytest.raises(InputError, match="lease in"):
         parse(f"[tuning]\nlease = {value}", {})
 
 
-@pytest.mark.parametrize("name", [setting.name for setting in fields(Tuning)])
+@each_case("name", [setting.name for setting in fields(Tuning) if setting.type is not bool])
 def test_every_number_of_tuning_is_read_from_the_file(name: str) -> None:
     tuning = parse(f"[tuning]\n{name} = 7", {}).tuning
     assert getattr(tuning, name) == 7
     rest = [setting.name for setting in fields(Tuning) if setting.name != name]
     assert all(getattr(tuning, setting) == getattr(Tuning(), setting) for setting in rest)
+    assert parse("[tuning]\n", {f"WEFT_TUNING_{name.upper()}": "7"}).tuning == tuning
+
+
+@each_case(
+    ("name", "value", "reason"),
+    [
+        ("WORK_STEALING", "never", "WEFT_TUNING_WORK_STEALING must be true or false"),
+        ("CAPACITY_POLL", "0", "WEFT_TUNING_CAPACITY_POLL must be above 0"),
+        ("CAPACITY_WAIT", "soon", "WEFT_TUNING_CAPACITY_WAIT must be a number"),
+        ("CAPACITY_POL", "1", "Did you mean"),
+    ],
+)
+def test_a_variable_of_tuning_is_refused_like_the_file(name: str, value: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        parse("", {f"WEFT_TUNING_{name}": value})
+
+
+def test_work_stealing_is_on_and_can_be_turned_off() -> None:
+    assert parse("", {}).tuning.preference == Tuning().prefer
+    for config in (
+        parse("[tuning]\nwork_stealing = false", {}),
+        parse("", {"WEFT_TUNING_WORK_STEALING": "0"}),
+    ):
+        assert config.tuning.preference > 1e8
 
 
 def test_times_may_be_fractions_of_a_second() -> None:
@@ -266,8 +290,15 @@ def test_any_input_at_all_gives_a_configuration_or_one_sentence(
     assert all(0 <= value < 2**62 for value in config.limits.values())
     assert all(is_settable(name) for name in config.limits)
     stated = {name: limit.value for name, limit in config.stated.items()}
-    assert config.limits == {**DEFAULT_LIMITS, **stated}
-    assert all(getattr(config.tuning, setting.name) > 0 for setting in fields(Tuning))
+    assert config.limits.items() >= stated.items()
+    rest = config.limits.keys() - {*stated, "stage/test", "stage/implement"}
+    assert all(config.limits[name] == DEFAULT_LIMITS[name] for name in rest)
+    may_be_nought = ("capacity_wait", "work_stealing")
+    assert all(
+        getattr(config.tuning, setting.name) > 0
+        for setting in fields(Tuning)
+        if setting.name not in may_be_nought
+    )
 
 
 def test_prediction_of_files_is_on_and_can_be_turned_off() -> None:

@@ -16,6 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cases import each_case
 from weft.cli import weft
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -57,7 +58,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+@each_case("path", UNITS)
 def test_a_unit_starts_a_command_of_weft_and_stops_it_gently(path: Path) -> None:
     service = unit(path)
     assert_understood(shlex.split(service["ExecStart"]))

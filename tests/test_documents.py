@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cases import each_case
 from disk_directory import tmp_path as tmp_path
 from documents import BLOCK, DOCUMENTS, ROOT, blocks, make_project, programs, run_block, run_blocks
 from repositories import git
@@ -58,7 +59,7 @@ def mentions() -> Iterator[tuple[str, str]]:
             yield document.name, " ".join(command.split())
 
 
-@pytest.mark.parametrize(("document", "command"), sorted({*mentions()}))
+@each_case(("document", "command"), sorted({*mentions()}))
 def test_a_mentioned_command_and_its_options_exist(document: str, command: str) -> None:
     words = shlex.split(command.replace("…", "").replace("|", " "))[1:]
     context, group = click.Context(weft, info_name="weft"), weft
@@ -93,7 +94,7 @@ PERMISSIONS = {
 HARMLESS = {"--output-format", "--verbose", "--json", "--format", "--print-logs", "--log-level"}
 
 
-@pytest.mark.parametrize("program", MODEL_PROGRAMS)
+@each_case("program", MODEL_PROGRAMS)
 def test_each_document_names_the_permission_flags_that_the_adapter_passes(program: str) -> None:
     agent = parse_agent(f"---\nruns: {program}\n---\n", name="a", file="a")
     argv = ADAPTERS[program].launch(agent, "", Start(directory="/tmp")).argv

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cases import each_case
 from weft import graph, plan
 from weft.admission.order import urgency
 from weft.config import Tuning
@@ -249,7 +250,7 @@ def test_a_saving_is_positive_and_real(made: ForecastWork, slots: int) -> None:
         )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("jobs", "edges", "expected"),
     [
         # A chain, and one that stands alone.
@@ -335,7 +336,7 @@ def test_where_slots_are_what_binds_no_split_is_advised() -> None:
     assert savings(work([job("a", 60, "f"), job("b", 60, "f")]), 1) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("samples", "size", "expected"),
     [
         ([], 3, None),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft.formats import cells, dollars, duration, fit, listed
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "text"),
     [
         (-1, "0 s"),
@@ -29,7 +28,7 @@ def test_a_duration_has_two_units_and_no_empty_one(seconds: float, text: str) ->
     assert duration(seconds) == text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("micro_usd", "text"),
     [(0, "$0.00"), (31_234, "$0.0312"), (250_000, "$0.25"), (1_200_000_000, "$1,200.00")],
 )
@@ -43,6 +42,6 @@ def test_long_lists_are_counted() -> None:
     assert listed(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
 
 
-@pytest.mark.parametrize("text", ["課題 課題 課題", "plain words", "", "é" * 20])
+@each_case("text", ["課題 課題 課題", "plain words", "", "é" * 20])
 def test_a_fitted_text_takes_exactly_its_columns(text: str) -> None:
     assert cells(fit(text, 8)) == 8

@@ -3,49 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from installation import ROOT, call
 from repositories import make_repository
 from weft.cli.missing_extra import DISTRIBUTION, EXTRAS
 
-ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CLEAN = {
-    name: value
-    for name, value in os.environ.items()
-    if not name.startswith(("WEFT_", "VIRTUAL_ENV", "PYTHON", "MAX_CONCURRENT"))
-}
-
-
-def call(
-    *command: str | Path, directory: Path, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    environment = {**CLEAN, **variables}
-    return subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory with the programs of an environment that has only weft's wheel."""
-    place = tmp_path_factory.mktemp("install")
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    built = call(*pip, "wheel", "--no-deps", "--wheel-dir", place, ROOT, directory=place)
-    assert built.returncode == 0, built.stderr
-    [wheel] = place.glob("*.whl")
-    made = call(sys.executable, "-m", "venv", "--without-pip", place / "venv", directory=place)
-    assert made.returncode == 0, made.stderr
-    python = str(place / "venv" / "bin" / "python")
-    done = call(*pip, "--python", python, "install", str(wheel), directory=place)
-    assert done.returncode == 0, done.stderr
-    return place / "venv" / "bin"
 
 
 @pytest.mark.xdist_group("install")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft.errors import InputError
 from weft.paths import (
     BadPath,
@@ -106,7 +107,7 @@ ANY_PATHS = st.lists(
 ).map("/".join)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "normal"),
     [
         ("src/app.py", "src/app.py"),
@@ -155,7 +156,7 @@ def test_normalising_gives_the_one_spelling(text: str, normal: str) -> None:
     assert normalise(text) == normal
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "complaint"),
     [
         ("", "empty"),
@@ -221,7 +222,7 @@ def test_normalising_is_idempotent_and_keeps_what_matches(text: str, path: str) 
     assert naive_match(normal, path) == naive_match(text, path) == matches(normal, path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "literal"),
     [
         ("src/app.py", True),
@@ -247,7 +248,7 @@ def test_a_pattern_is_literal_when_it_has_no_wildcard(pattern: str, literal: boo
     assert not literal or matches(pattern, pattern)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "hits", "misses"),
     [
         ("a/b", ["a/b"], ["a", "a/b/c", "A/b", "a/B"]),
@@ -288,7 +289,7 @@ def test_a_pattern_matches_these_and_not_those(
     assert [path for path in misses if matches(pattern, path)] == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("a", "b", "common"),
     [
         ("a", "a", True),
@@ -331,7 +332,7 @@ def test_two_patterns_intersect_when_a_path_is_in_both(a: str, b: str, common: b
     assert intersects(b, a) is common
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("a", "b", "collide"),
     [
         ("a", "a", True),
@@ -372,7 +373,7 @@ def test_a_quoted_path_matches_itself_and_nothing_else(path: str) -> None:
     assert not intersects(pattern, quote(path + "b"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "start"),
     [
         ("**", ""),
@@ -387,7 +388,7 @@ def test_a_subtree_holds_everything_that_starts_alike(pattern: str, start: str |
     assert subtree(pattern) == start
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "start"),
     [
         ("**", ""),

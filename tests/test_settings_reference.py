@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from cases import each_case
 from settings_reference import (
     PAGE,
     SOURCES,
@@ -43,7 +44,14 @@ PRIVATE = {
         "WEFT_MCP_URL",
     ),
     *("WEFT_PORT", "WEFT_PORT_", "WEFT_RUN", "WEFT_SCRIPTED_STATE", "WEFT_STAGE", "WEFT_TASK"),
-    *("WEFT_", "WEFT_LIMIT_", "WEFT_LIMIT_STAGE_TEST", "WEFT_PROBE_ROOT", "WEFT_PROBE_REPORT"),
+    *(
+        "WEFT_",
+        "WEFT_LIMIT_",
+        "WEFT_TUNING_",
+        "WEFT_LIMIT_STAGE_TEST",
+        "WEFT_PROBE_ROOT",
+        "WEFT_PROBE_REPORT",
+    ),
 }
 """Variables that weft sets for its processes, agents, checks and notices, and parts of names."""
 
@@ -110,7 +118,7 @@ AGENT = (
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schema", "good", "bad"),
     [
         (weft_toml_schema(), tomllib.loads(GOOD), tomllib.loads("[gate]\nrum = 1\n")),
@@ -166,15 +174,13 @@ def test_each_key_that_the_reader_of_a_prd_knows_is_in_its_schema() -> None:
     assert "unknown-key" not in {problem.code for problem in parsed.problems}
 
 
-@pytest.mark.parametrize("name", ["weft.toml", "agent", "prd.json"])
+@each_case("name", ["weft.toml", "agent", "prd.json"])
 def test_weft_prints_the_schemas_it_ships(name: str) -> None:
     shown = CliRunner().invoke(schema.command, [name])
     jsonschema.Draft202012Validator.check_schema(json.loads(shown.output))
 
 
-@pytest.mark.parametrize(
-    "path", sorted((SOURCES.parents[1] / "tests/plans").glob("*.json")), ids=str
-)
+@each_case("path", sorted((SOURCES.parents[1] / "tests/plans").glob("*.json")))
 def test_the_schema_takes_each_prd_of_the_corpus_that_weft_takes(path: Path) -> None:
     parsed = plan.read(path.name, path.read_bytes())
     refused = any(problem.severity is plan.Severity.ERROR for problem in parsed.problems)

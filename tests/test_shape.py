@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import shape
+from cases import each_case
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -90,7 +89,7 @@ def test_the_architecture_fits_on_a_page() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().split()) <= MOST_WORDS
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@each_case("document", DOCUMENTS)
 def test_a_file_or_directory_named_in_the_documents_exists(document: Path) -> None:
     named = re.findall(r"`((?!refs/)(?:\w+/)+(?:\w+\.(?:py|sql|md))?)`", document.read_text())
     missing = [
@@ -99,7 +98,7 @@ def test_a_file_or_directory_named_in_the_documents_exists(document: Path) -> No
     assert missing == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@each_case("document", DOCUMENTS)
 def test_a_link_between_documents_leads_to_a_file(document: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
     assert [link for link in links if not (document.parent / link).exists()] == []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import pytest
-
+from cases import each_case
 from weft.predict.history import History
 from weft.predict.mirrors import Mirrors
 from weft.splitting import (
@@ -58,7 +57,7 @@ def test_files_that_rarely_change_together_make_a_split_that_pays() -> None:
     assert (advice.after, advice.before) == (30 + 1200 + 30 + 60, 30 + 2400 + 60)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("files", "history", "words"),
     [
         (API[:2], past(API), "it has 2 files, and a task with fewer than 3 is not split"),
@@ -87,11 +86,13 @@ def test_a_split_that_saves_too_little_does_not_pay() -> None:
         assert "less than 30%" in advice.reason
 
 
-def test_a_part_shorter_than_five_minutes_does_not_pay() -> None:
-    advice = decide([*API, *UI], past(API, UI), seconds=lambda files: 49.0 * files)
+def test_a_task_shorter_than_five_minutes_is_not_split() -> None:
+    advice = decide([*API, *UI], past(API, UI), seconds=lambda files: 24.0 * files)
     assert not advice.pays
-    assert "not worth an agent" in advice.reason
-    exact = decide([*API, *UI], past(API, UI), seconds=lambda files: LEAST_SECONDS / 6 * files)
+    assert "less than 5 min is not worth splitting" in advice.reason
+    exact = decide(
+        [*API, *UI], past(API, UI), check=0, seconds=lambda files: LEAST_SECONDS / 12 * files
+    )
     assert exact.pays, "five minutes are enough"
 
 
@@ -138,7 +139,11 @@ def test_a_test_goes_with_its_source_and_a_new_file_with_its_directory() -> None
     assert files_of(advice, PartRole.GROUP) == [{*API, tests[0]}, {*UI, tests[1]}]
 
 
-def test_without_a_history_directories_are_the_borders() -> None:
+def test_without_a_history_directories_are_the_borders_and_in_one_directory_files() -> None:
     advice = decide([*API, *UI], History())
     assert files_of(advice, PartRole.GROUP) == [set(API), set(UI)]
-    assert not decide([f"one/{number}.py" for number in range(9)], History()).pays
+    alone = decide([f"one/{number}.py" for number in range(3)], History(), slots=3)
+    assert files_of(alone, PartRole.GROUP) == [{f"one/{number}.py"} for number in range(3)]
+    assert alone.pays
+    joined = decide(["one/a.py", "one/test_a.py", "one/b.py"], History())
+    assert files_of(joined, PartRole.GROUP) == [{"one/a.py", "one/test_a.py"}, {"one/b.py"}]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import chain, combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft import plan
 from weft.model import Stage
 from weft.stages import STAGES, after, find_fault
@@ -19,12 +19,12 @@ LEGAL = [
 ]
 
 
-@pytest.mark.parametrize("names", LEGAL, ids=",".join)
+@each_case("names", LEGAL)
 def test_stages_in_their_order_are_legal_if_something_makes_a_change(names: list[str]) -> None:
     assert find_fault(names) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("names", "place", "words"),
     [
         ("foo", 0, "no stage 'foo'"),
@@ -63,7 +63,7 @@ def test_no_pipeline_goes_round_in_circles_even_with_a_stage_twice(names: list[s
     assert len(seen) == len(set(seen))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "column", "words"),
     [
         ("implement, implement", 28, "implement comes twice"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -28,10 +29,8 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
         "run/agents": 4,  # agents of a run
         "run/teams": 2,  # teams of a run
         "team/members": 4,  # members of a team
-        "stage/plan": 1,  # agents of a run that plan
-        "stage/test": 3,  # agents of a run that write tests
-        "stage/implement": 3,  # agents of a run that implement
-        "stage/merge": 1,  # agents of a run that merge
+        "stage/test": 4,  # agents of a run that write tests; more if run/agents is more
+        "stage/implement": 4,  # agents of a run that implement; more if run/agents is more
         "stage/review": 1,  # agents of a run that review
         "stage/judge": 1,  # agents of a run that judge
     }
@@ -41,8 +40,20 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
 SETTABLE_PREFIXES: Final = ("provider:",)
 """Families of limits that have no default but may be stated by name."""
 
+_TUNED: Final = "WEFT_TUNING_"
 WORKER_SLOTS: Final = 4
+_YEARS: Final = 1e9  # seconds
 API_SLOTS: Final = 1
+
+
+class BoxKind(StrEnum):
+    """A kind of box around a program; `process.box` builds them."""
+
+    ON = "on"  # the best kind of this machine
+    BWRAP = "bwrap"
+    CONTAINER = "container"
+    LANDLOCK = "landlock"
+    OFF = "off"
 
 
 class Tuning(Struct, frozen=True, kw_only=True):
@@ -74,6 +85,14 @@ class Tuning(Struct, frozen=True, kw_only=True):
     no_change_retries: int = 1  # further attempts after an attempt without a change
     context_retries: int = 1  # further attempts after a full context
     lead_turns: int = 50  # attempts of a lead's task that messages may cause
+    capacity_wait: float = 0  # an ad-hoc task that waits longer to start is evicted; 0: no task is
+    capacity_poll: float = 5  # time between two looks for work of a worker that is not called
+    work_stealing: bool = True  # false: only the end of a worker ends the preference for it
+
+    @property
+    def preference(self) -> float:
+        """The seconds after which any worker may take a task that prefers another."""
+        return self.prefer if self.work_stealing else _YEARS
 
     @property
     def silence(self) -> float:
@@ -84,6 +103,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
 class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     """Contents of a workspace besides the files git tracks, and its bounds."""
 
+    root: str = ""  # directory of workspaces; without it `<repository>.weft` beside the repository
     copy: tuple[str, ...] = ()  # ignored files or directories of the user's checkout
     link: tuple[str, ...] = ()  # the same, as links into the user's checkout
     setup: tuple[str, ...] | None = None  # a command line; runs in each workspace before its agent
@@ -107,6 +127,14 @@ class GateSettings(Struct, frozen=True, kw_only=True):
     squash: str = "task"  # a commit per task, or per story (always, with every_commit)
     review: str = ""  # "you": a person accepts each candidate (`weft review`) before it lands
     env: tuple[str, ...] = ()  # the user's variables that checks can read
+    sandbox: BoxKind = BoxKind.ON  # the box of checks, set-up and teardown
+    network: bool = False  # whether that box lets them out
+
+
+class CommitSettings(Struct, frozen=True, kw_only=True):
+    """Messages of the commits that land."""
+
+    style: str = "plain"  # subject: "plain", the title; "conventional", feat(scope): title
 
 
 class RunSettings(Struct, frozen=True, kw_only=True):
@@ -114,6 +142,7 @@ class RunSettings(Struct, frozen=True, kw_only=True):
 
     gate: GateSettings = field(default_factory=GateSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    commit: CommitSettings = field(default_factory=CommitSettings)
     agents: Mapping[str, str] = field(default_factory=dict)  # the text of each agent file, by name
     revision: int = 1  # grows with every change of the settings
     agent: str = "implement"  # of tasks that name none
@@ -125,8 +154,18 @@ class RunSettings(Struct, frozen=True, kw_only=True):
     fast: bool = False  # they play without pauses
 
 
-_OF_THE_HOST: Final = ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
+_OF_THE_HOST: Final = ("root", "first_port", "ports", "spare_ram_mb", "spare_disk_mb")
 """Workspace settings that describe a machine, not a run."""
+
+
+class SandboxSettings(Struct, frozen=True, kw_only=True):
+    """The parts of a box that all programs share."""
+
+    image: str = ""  # of containers; without it no box is a container
+    engine: tuple[str, ...] = ()  # the container engine; without it podman, then docker
+    options: tuple[str, ...] = ()  # further words after `run`
+    read: tuple[str, ...] = ()  # paths that every box reads: `/…` or `~/…`
+    write: tuple[str, ...] = ()  # paths that every box writes, such as a cache
 
 
 class RecordSettings(Struct, frozen=True, kw_only=True):
@@ -152,7 +191,7 @@ class PlanSettings(Struct, frozen=True, kw_only=True):
     """Choices for the tasks of plans."""
 
     predict: bool = True  # the files of tasks that name none are predicted
-    split: str = "ask"  # "ask": `weft plan show` proposes splits that pay; "off": it does not
+    split: str = "ask"  # "ask": `weft plan show` proposes splits; "auto": runs split; "off"
 
 
 class Stated(Struct, frozen=True, kw_only=True):
@@ -165,7 +204,6 @@ class Stated(Struct, frozen=True, kw_only=True):
 class Config(Struct, frozen=True, kw_only=True):
     store: str | None = None  # URL of the store; without it an SQLite file in the git directory
     listen_url: str | None = None  # URL of the server itself, where `url` is a pooler's
-    remote: str | None = None  # name or URL of a git remote, for `weft worker --store --remote`
     server: str | None = None  # URL of a `weft serve` on that store, for the agents started here
     limits: Mapping[str, int] = field(default_factory=lambda: DEFAULT_LIMITS)
     stated: Mapping[str, Stated] = field(default_factory=dict)
@@ -173,6 +211,8 @@ class Config(Struct, frozen=True, kw_only=True):
     tuning: Tuning = field(default_factory=Tuning)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     gate: GateSettings = field(default_factory=GateSettings)
+    commit: CommitSettings = field(default_factory=CommitSettings)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     record: RecordSettings = field(default_factory=RecordSettings)
     publish: PublishSettings = field(default_factory=PublishSettings)
@@ -189,6 +229,7 @@ class Config(Struct, frozen=True, kw_only=True):
             self,
             gate=replace(settings.gate, slots=self.gate.slots),
             workspace=replace(settings.workspace, **host),
+            commit=settings.commit,
             known_red=settings.known_red,
         )
 
@@ -204,11 +245,13 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 SECTIONS: Final[Mapping[str, type[Struct] | None]] = {
-    "store": None,  # `url`, `listen_url` and `remote`
+    "store": None,  # `url` and `listen_url`
     "server": None,  # only `url`
     "limits": None,  # names of limits
     "gate": GateSettings,
     "workspace": WorkspaceSettings,
+    "commit": CommitSettings,
+    "sandbox": SandboxSettings,
     "notify": NotifySettings,
     "record": RecordSettings,
     "publish": PublishSettings,
@@ -230,20 +273,21 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
     _reject_unknown(table, SECTIONS, FILE)
     store = _section(table, "store")
-    _reject_unknown(store, ("url", "listen_url", "remote"), f"[store] in {FILE}")
+    _reject_unknown(store, ("url", "listen_url"), f"[store] in {FILE}")
     stated = _limits_of_file(_section(table, "limits"))
     stated |= _limits_of_environment(environment, stated)
     return Config(
         store=environment.get("WEFT_STORE") or _text(store, "url"),
         listen_url=environment.get("WEFT_LISTEN_URL") or _text(store, "listen_url"),
-        remote=_text(store, "remote"),
         server=_server(_section(table, "server")),
-        limits={**DEFAULT_LIMITS, **{name: limit.value for name, limit in stated.items()}},
+        limits=_limits(stated),
         stated=stated,
         slots=_slots(environment),
-        tuning=_tuning(_section(table, "tuning")),
+        tuning=_tuning(_section(table, "tuning"), environment),
         workspace=_workspace(_section(table, "workspace")),
         gate=_gate(_section(table, "gate")),
+        commit=_commit(_section(table, "commit")),
+        sandbox=_sandbox(_section(table, "sandbox")),
         notify=_notify(_section(table, "notify")),
         publish=_publish(_section(table, "publish")),
         plan=_plan(_section(table, "plan")),
@@ -286,6 +330,16 @@ def _server(section: Mapping[str, Any]) -> str | None:
     if url is not None and not url.startswith(("http://", "https://")):
         raise InputError(f"A server is named by a URL like http://127.0.0.1:7337, not {url!r}.")
     return url and url.rstrip("/")
+
+
+def _limits(stated: Mapping[str, Stated]) -> dict[str, int]:
+    """Return the limits of a new store; its stages of work leave room for all agents of a run."""
+    given = {name: limit.value for name, limit in stated.items()}
+    work = {
+        name: max(DEFAULT_LIMITS[name], given.get("run/agents", 0))
+        for name in ("stage/test", "stage/implement")
+    }
+    return {**DEFAULT_LIMITS, **work, **given}
 
 
 def _limits_of_file(section: Mapping[str, Any]) -> dict[str, Stated]:
@@ -344,22 +398,43 @@ def _slots(environment: Mapping[str, str]) -> int | None:
     return slots
 
 
-def _tuning(section: Mapping[str, Any]) -> Tuning:
+def _tuning(section: Mapping[str, Any], environment: Mapping[str, str]) -> Tuning:
     known = {setting.name: setting for setting in fields(Tuning)}
     _reject_unknown(section, known, f"[tuning] in {FILE}")
-    for name, value in section.items():
-        whole = known[name].type is int
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise InputError(f"{name} in [tuning] of {FILE} must be a number, not {value!r}.")
-        if not 0 < value < math.inf:
-            raise InputError(f"{name} in [tuning] of {FILE} must be above 0, not {value}.")
-    return Tuning(**section)
+    sources = {name: (f"{name} in [tuning] of {FILE}", value) for name, value in section.items()}
+    variables = {_TUNED + name.upper(): name for name in known}
+    for key, text in environment.items():
+        if key.startswith(_TUNED):
+            if key not in variables:
+                raise InputError(f"The variable {key!r} names no number.{_near(key, variables)}")
+            sources[variables[key]] = (key, _parse_number(text, known[variables[key]].type))
+    for name, (where, value) in sources.items():
+        kind = known[name].type
+        if kind is bool:
+            _switch(value, where)
+            continue
+        if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
+            raise InputError(f"{where} must be a number, not {value!r}.")
+        if not 0 < value < math.inf and not (name == "capacity_wait" and value == 0):
+            raise InputError(f"{where} must be above 0, not {value}.")
+    return Tuning(**{name: value for name, (_, value) in sources.items()})
+
+
+def _parse_number(text: str, kind: object) -> object:
+    """Return the value of a variable; a text that is none is refused like a text in the file."""
+    if kind is bool:
+        return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
+    try:
+        return int(text) if kind is int else float(text)
+    except ValueError:
+        return text
 
 
 def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
     where = f"[workspace] in {FILE}"
     _reject_unknown(section, (setting.name for setting in fields(WorkspaceSettings)), where)
     return WorkspaceSettings(
+        root=_text(section, "root") or "",
         copy=_texts(section.get("copy", []), f"copy of {where}"),
         link=_texts(section.get("link", []), f"link of {where}"),
         setup=_command(section.get("setup"), f"setup of {where}"),
@@ -395,7 +470,42 @@ def _gate(section: Mapping[str, Any]) -> GateSettings:
         squash=squash,
         review=review,
         env=_texts(section.get("env", []), f"env of {where}"),
+        sandbox=_box_kind(section.get("sandbox", BoxKind.ON), f"sandbox of {where}"),
+        network=_switch(section.get("network", False), f"network of {where}"),
     )
+
+
+def _commit(section: Mapping[str, Any]) -> CommitSettings:
+    where = f"[commit] in {FILE}"
+    _reject_unknown(section, (setting.name for setting in fields(CommitSettings)), where)
+    style = section.get("style", CommitSettings().style)
+    if style not in ("plain", "conventional"):
+        raise InputError(f'style of {where} must be "plain" or "conventional", not {style!r}.')
+    return CommitSettings(style=style)
+
+
+def _box_kind(value: object, what: str) -> BoxKind:
+    if not isinstance(value, str) or value not in tuple(BoxKind):
+        raise InputError(f"{what} must be {', '.join(BoxKind)}, not {value!r}.")
+    return BoxKind(value)
+
+
+def _sandbox(section: Mapping[str, Any]) -> SandboxSettings:
+    where = f"[sandbox] in {FILE}"
+    names = [setting.name for setting in fields(SandboxSettings)]
+    _reject_unknown(section, names, where)
+    settings = SandboxSettings(
+        image=_text(section, "image") or "",
+        **{
+            name: _texts(section[name], f"{name} of {where}")
+            for name in ("engine", "options", "read", "write")
+            if name in section
+        },
+    )
+    for path in (*settings.read, *settings.write):
+        if not path.startswith(("/", "~/")):
+            raise InputError(f"{where} names {path!r}; write paths as /… or ~/….")
+    return settings
 
 
 def _notify(section: Mapping[str, Any]) -> NotifySettings:
@@ -423,8 +533,8 @@ def _plan(section: Mapping[str, Any]) -> PlanSettings:
     where = f"[plan] in {FILE}"
     _reject_unknown(section, (setting.name for setting in fields(PlanSettings)), where)
     split = section.get("split", PlanSettings().split)
-    if split not in ("ask", "off"):
-        raise InputError(f'split of {where} must be "ask" or "off", not {split!r}.')
+    if split not in ("ask", "auto", "off"):
+        raise InputError(f'split of {where} must be "ask", "auto" or "off", not {split!r}.')
     return PlanSettings(
         predict=_switch(section.get("predict", True), f"predict of {where}"), split=split
     )

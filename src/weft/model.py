@@ -28,8 +28,7 @@ HUMAN: Final = "human"
 
 
 SWARM: Final = "swarm:"
-"""The start of the repository of a task that members do outside any repository; the tenant follows,
-so that the claims of tenants do not conflict."""
+"""The start of the repository of a task that members do outside any repository."""
 
 
 LEAD: Final = "lead"
@@ -442,7 +441,6 @@ class NewMember(Struct, frozen=True, kw_only=True):
     is_lead: bool = False
     role: str = ""
     capabilities: tuple[str, ...] = ()
-    tenant: str | None = None  # the tenant whose tasks it takes; None: all
 
 
 class Capacity(Struct, frozen=True, kw_only=True):
@@ -477,7 +475,6 @@ class Worker(Struct, frozen=True, kw_only=True):
     role: str = ""
     is_lead: bool = False
     capabilities: tuple[str, ...] = ()
-    tenant: str | None = None
     token: str | None = None
 
 
@@ -504,7 +501,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """The end of a task, for its sender and the leads of its tenant."""
+    """The end of a task, for its sender and for leads."""
 
     event: int
     task: int
@@ -537,7 +534,7 @@ class Token(Struct, frozen=True, kw_only=True):
     id: str
     name: str  # of the owner, for people
     scopes: frozenset[str]  # read, work, admin
-    tenant: str | None  # the only tenant whose tasks it sees; None: all
+    tenant: str | None  # for which its tasks take turns; None: `default`
     fence: int | None  # the attempt it was made for and ends with
     task: int | None  # the task of that attempt
     agents: frozenset[str] | None

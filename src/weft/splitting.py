@@ -2,13 +2,15 @@
 
 A task is split where its files fall into groups that rarely change together, and where the parts,
 run side by side, end 30 % earlier after their set-up, the merge and the check. Hub files are
-changed first, by a part of their own; files that connect the groups are changed last.
+changed first, by a part of their own; files that connect the groups are changed last. Files without
+a past fall into groups by directory, or, in a single directory, each by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -22,7 +24,7 @@ from weft.predict.mirrors import Mirrors
 LEAST_FILES: Final = 3
 MOST_PARTS: Final = 4
 LEAST_SECONDS: Final = 300.0
-"""A shorter part is not worth an agent's start."""
+"""A shorter task is not worth splitting."""
 
 LEAST_GAIN: Final = 0.3
 """The share of the time that splitting has to save."""
@@ -117,7 +119,7 @@ def judge_parts(
         successors=[*([*following, len(parts)] for following in order), []],
     )
     after = forecast.forecast(work, costs.slots).seconds
-    reason = _find_obstacle(parts, before, after)
+    reason = _find_obstacle(costs.seconds(files), before, after)
     return SplitAdvice(
         task=task,
         pays=not reason,
@@ -128,12 +130,11 @@ def judge_parts(
     )
 
 
-def _find_obstacle(parts: Sequence[Part], before: float, after: float) -> str:
-    shortest = min(part.seconds for part in parts)
-    if shortest < LEAST_SECONDS:
+def _find_obstacle(whole: float, before: float, after: float) -> str:
+    if whole < LEAST_SECONDS:
         return (
-            f"a part would take {duration(shortest)}, and less than {duration(LEAST_SECONDS)} is "
-            "not worth an agent"
+            f"it takes {duration(whole)}, and less than {duration(LEAST_SECONDS)} is not worth "
+            "splitting"
         )
     if after > before * (1 - LEAST_GAIN):
         return (
@@ -185,13 +186,17 @@ def _divide(
     files: Sequence[str], known: KnownFiles
 ) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """Return groups of files that rarely change together, and the files that connect them."""
-    groups = _group(files, known)
+    group = partial(_group, known=known)
+    groups = group(files)
+    if len(groups) < 2 and all(_is_young(file, known.history) for file in files):
+        group = partial(_group, known=known, by_directory=False)
+        groups = group(files)
     if len(groups) >= 2:
         wiring = _find_importers(groups, known.imports)
     else:
         wiring = _find_connectors(files, known)
     rest = [file for file in files if file not in wiring]
-    divided = _group(rest, known) if wiring else groups
+    divided = group(rest) if wiring else groups
     return (divided, wiring) if len(divided) >= 2 else (groups, ())
 
 
@@ -222,13 +227,15 @@ def _find_connectors(files: Sequence[str], known: KnownFiles) -> tuple[str, ...]
     return ()
 
 
-def _group(files: Sequence[str], known: KnownFiles) -> list[tuple[str, ...]]:
+def _group(
+    files: Sequence[str], known: KnownFiles, *, by_directory: bool = True
+) -> list[tuple[str, ...]]:
     """Group files by history; a test goes with its source, and a file without a past with the
     files of its directory."""
     groups = [set(group) for group in group_files(known.history, files, closeness=_CLOSENESS)]
     for file in files:
         companions = {*known.mirrors.list_tests(file), *known.mirrors.list_sources(file)}
-        if not companions.intersection(files) and _is_young(file, known.history):
+        if by_directory and not companions & set(files) and _is_young(file, known.history):
             companions = {path for path in files if _directory(path) == _directory(file)}
         near = [group for group in groups if file in group or group & companions]
         if len(near) > 1:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from weft.formats import clock, listed
-from weft.model import HUMAN, PredictedFile, State, Task
+from weft.model import HUMAN, PredictedFile, Run, State, Task
 from weft.stages import looks
 
 STATE_WORDS: Final[Mapping[str, str]] = {
@@ -131,6 +131,11 @@ def task_label(number: int, run: str | None, name: str, *, within: str | None = 
 
 def full_label(task: Task) -> str:
     return task_label(task.id, task.run, task.name)
+
+
+def land_command(run: Run) -> str:
+    """Return the command that lands a run; a run from a bare commit has no branch of its own."""
+    return f"weft land {run.id}" + ("" if run.branch else " --onto BRANCH")
 
 
 def describe_prediction(files: Sequence[PredictedFile]) -> str:

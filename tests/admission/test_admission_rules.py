@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft.admission import capacity, fairness, order, provider_pressure
 from weft.admission.capacity import Shortage, attempt_demand, pick_units, resolve, shortages
 from weft.admission.fairness import Bypassed
@@ -137,14 +138,14 @@ def test_a_clock_that_went_back_ages_nobody() -> None:
     assert order.rank(entry(submitted=100), 0, TUNING)[:2] == (STANDARD, NORMAL)
 
 
-@pytest.mark.parametrize("klass", [INTERACTIVE, STANDARD, BATCH])
+@each_case("klass", [INTERACTIVE, STANDARD, BATCH])
 def test_a_question_to_a_person_is_always_interactive(klass: int) -> None:
     assert order.declared_class(klass, "human") == INTERACTIVE
     assert order.declared_class(klass, "claude") == klass
     assert order.declared_class(klass, None) == klass
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("base", "level", "expected"),
     [(12, 0, 12), (12, 1, 6), (12, 2, 4), (12, 4, 2), (4, 4, 1), (1, 4, 1), (3, 1, 1), (0, 4, 0)],
 )
@@ -193,7 +194,7 @@ def test_rate_limits_raise_a_penalty_step_by_step_up_to_the_most() -> None:
     assert levels == [1, 2, 3, 4, 4, 4]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("recent", "expected"),
     [
         ([], None),
@@ -372,7 +373,7 @@ def test_units_are_the_lowest_free_ones(amount: int, taken: set[int]) -> None:
         assert units[-1] < amount + len(taken)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resource", "consumable", "units"),
     [("run:r/usd", True, False), ("host:h/port", False, True), ("llm", False, False)],
 )
@@ -381,7 +382,7 @@ def test_kinds_of_resources(resource: str, consumable: bool, units: bool) -> Non
     assert capacity.has_units(resource) is units
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("used", "offline", "expected"),
     [(0, False, "idle"), (2, False, "busy"), (0, True, "offline"), (2, True, "offline")],
 )

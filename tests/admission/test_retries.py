@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft.admission.retries import RetryDecision, after_failure, backoff
 from weft.config import Tuning
 from weft.model import ErrorClass, State
@@ -26,7 +27,7 @@ READY, BLOCKED = RetryDecision(state=State.READY), RetryDecision(state=State.BLO
 STOP = RetryDecision(state=State.READY, stops_agent=True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "earlier", "reset", "expected"),
     [
         (ErrorClass.RATE_LIMIT, 0, NOW + 3600, parked(NOW + 3602.5)),

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agents.streams import FAILURES, LINES, RECORDED, agent, events_of, recorded
+from cases import each_case
 from weft.agents import json_lines, program_files
 from weft.agents.adapters import ADAPTERS, get_adapter
 from weft.agents.adapters.adapter import Facts, Launch, Mcp, ReaderState, Start, environment
@@ -50,7 +51,7 @@ def test_there_is_an_adapter_for_every_program_a_file_may_name() -> None:
     assert set(ADAPTERS) == {*PROGRAMS, "command"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("runs", "settings", "session", "argv"),
     [
         ("claude", "", None, f"claude {CLAUDE}"),
@@ -80,8 +81,8 @@ def test_programs_that_read_standard_input_get_the_prompt_there(
     assert made.stdin == b"Do it."
 
 
-@pytest.mark.parametrize("runs", ["claude", "codex", "opencode", "gemini"])
-@pytest.mark.parametrize("prompt", ["--help", "- a list", "é" * 70_000], ids=len)
+@each_case("runs", ["claude", "codex", "opencode", "gemini"])
+@each_case("prompt", ["--help", "- a list", "é" * 70_000])
 def test_no_prompt_is_taken_for_an_option(runs: str, prompt: str) -> None:
     made = launch(runs, prompt=prompt)
     assert prompt not in made.argv
@@ -106,7 +107,7 @@ def test_gemini_gets_the_users_settings_completed_by_ours() -> None:
     assert "mcpServers" not in settings_of(launch("gemini"))
 
 
-@pytest.mark.parametrize("own", [b"", b"[]", b"{", b"\xff", b'{"telemetry": 1}'], ids=repr)
+@each_case("own", [b"", b"[]", b"{", b"\xff", b'{"telemetry": 1}'])
 def test_settings_that_cannot_be_read_are_no_obstacle(own: bytes) -> None:
     made = launch("gemini", start=Start(directory="/attempt", settings=own))
     assert settings_of(made)["telemetry"]["enabled"] is True
@@ -131,7 +132,7 @@ def test_tools_of_the_agent_file_hide_all_others_from_gemini() -> None:
     assert "--policy" not in launch("gemini", start=MCP).argv
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("runs", "argv", "stdin", "files"),
     [
         ("tool run", ("tool", "run"), b"{model}", {}),
@@ -171,7 +172,7 @@ def test_claude_is_told_its_budget_unless_its_own_count_would_start_higher() -> 
     assert "--max-budget-usd" not in again
 
 
-@pytest.mark.parametrize("runs", ["claude", "codex", "opencode", "gemini"])
+@each_case("runs", ["claude", "codex", "opencode", "gemini"])
 def test_the_token_for_our_tools_is_on_no_command_line(runs: str) -> None:
     made = launch(runs, start=MCP)
     assert not any("s3cret" in word for word in made.argv)
@@ -182,7 +183,7 @@ def test_the_token_for_our_tools_is_on_no_command_line(runs: str) -> None:
     assert named or not made.files or runs == "gemini"
 
 
-@pytest.mark.parametrize("runs", ["scripted", "[tool, --x]"])
+@each_case("runs", ["scripted", "[tool, --x]"])
 def test_a_program_without_a_setting_for_it_finds_the_token_in_a_file(runs: str) -> None:
     made = launch(runs, start=MCP)
     assert made.environment["WEFT_MCP_URL"] == "http://127.0.0.1:1/mcp"
@@ -220,7 +221,7 @@ def test_each_program_ends_by_the_signal_it_takes_well() -> None:
 HOME = "/home/me"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "variables", "directories"),
     [
         ("claude", {}, [".claude", ".local/state/claude", ".cache/claude-cli-nodejs"]),
@@ -264,7 +265,7 @@ def test_paths_of_an_agent_file_are_below_home_or_absolute() -> None:
     assert program_files.expand(["~/a b", "/c"], {}) == ["/c"]
 
 
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+@each_case("file", RECORDED)
 def test_every_recorded_line_is_understood(file: Path) -> None:
     events = events_of(file.parent.name, file.read_bytes().splitlines())
     assert isinstance(events[0], Started)
@@ -273,7 +274,7 @@ def test_every_recorded_line_is_understood(file: Path) -> None:
         assert [event.ok for event in events if isinstance(event, Result)] == [True]
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+@each_case("name", ["claude", "codex", "opencode", "gemini"])
 def test_text_tools_and_results_read_the_same_whoever_says_them(name: str) -> None:
     events = recorded(name, "shell")
     assert [event.text for event in events if isinstance(event, TextEvent)] == [
@@ -301,7 +302,7 @@ def test_rate_limits_are_told_apart_from_other_trouble() -> None:
 PATIENCE = "You've hit your usage limit. Try again in 1 day 2 hours 3 minutes."
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "line", "event"),
     [
         (
@@ -418,8 +419,8 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(ADAPTERS))
-@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+@each_case("name", sorted(ADAPTERS))
+@each_case("line", HOSTILE)
 def test_no_hostile_line_is_fatal(name: str, line: bytes) -> None:
     _read_safely(name, line, ReaderState())
 

@@ -17,6 +17,7 @@ from agents.streams import (
     recorded_fully,
     seen,
 )
+from cases import each_case
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import AttemptEnd, Ending, Failure, Stop, classify
 from weft.agents.events import (
@@ -70,7 +71,7 @@ RECORDED = sorted(
 )
 
 
-@pytest.mark.parametrize(("name", "mode"), RECORDED, ids="-".join)
+@each_case(("name", "mode"), RECORDED)
 def test_every_recorded_mode_has_its_class(name: str, mode: str) -> None:
     status, expected = FAILURES[name].get(mode, (0, None))
     stopped = Stop.IDLE if status < 0 else None
@@ -78,17 +79,15 @@ def test_every_recorded_mode_has_its_class(name: str, mode: str) -> None:
     assert kind(failure) == expected
 
 
-@pytest.mark.parametrize("status", [0, 1], ids=str)
-@pytest.mark.parametrize(("name", "mode"), RECORDED, ids="-".join)
+@each_case("status", [0, 1])
+@each_case(("name", "mode"), RECORDED)
 def test_the_output_decides_whatever_the_exit_code(name: str, mode: str, status: int) -> None:
     _, expected = FAILURES[name].get(mode, (0, None))
     failure = end(recorded_fully(name, mode), status, None, last_errors(name, mode), name)
     assert kind(failure) == expected
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"), [(41, AUTH), (52, CONFIG), (173, RATE_LIMIT), (247, OVERLOAD)]
-)
+@each_case(("status", "expected"), [(41, AUTH), (52, CONFIG), (173, RATE_LIMIT), (247, OVERLOAD)])
 def test_an_exit_code_with_a_meaning_tells_a_failure_that_words_do_not(
     status: int, expected: ErrorClass
 ) -> None:
@@ -115,7 +114,7 @@ def test_a_program_that_retries_in_silence_tells_why_on_standard_error() -> None
         assert kind(end([*read_error(line)], -15, Stop.IDLE, name="gemini")) is expected
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+@each_case("name", ["claude", "codex", "opencode", "gemini"])
 def test_a_stream_that_is_cut_off_is_never_a_success(name: str) -> None:
     events = recorded(name, "write")
     for length in range(len(events)):
@@ -183,7 +182,7 @@ CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]]
 ]
 
 
-@pytest.mark.parametrize(("events", "status", "stopped", "errors", "expected"), CASES)
+@each_case(("events", "status", "stopped", "errors", "expected"), CASES)
 def test_how_it_ended(
     events: list[Event],
     status: int | None,
@@ -224,7 +223,7 @@ def test_a_rate_limit_keeps_the_time_that_was_last_stated() -> None:
     assert moved_on.until is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("No conversation found with session ID: ab-1", CRASH),
@@ -242,7 +241,7 @@ def test_a_session_that_is_gone_or_full_is_not_gone_on_with(
     assert kind(end([], 42, None, text, "gemini")) is expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "until", "after"),
     [
         ("Claude AI usage limit reached|1749924000", 1749924000.0, None),
@@ -310,7 +309,7 @@ def test_a_task_is_parked_until_the_time_of_day_that_was_stated() -> None:
     assert (parked.state, parked.until) == (State.PARKED, NOON + 5 * 3600)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("unexpected status 401 Unauthorized: invalid x-api-key", AUTH),
@@ -331,7 +330,7 @@ def test_words_are_the_last_resort(text: str, expected: ErrorClass | None) -> No
     assert classify_text(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("first", "second"),
     [
         ("timeout after 31 s at 2026-11-16T02:04:05Z", "timeout after 7 s at 2026-01-01T00:00:00Z"),

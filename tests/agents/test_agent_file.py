@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft import maintenance
 from weft.agents.agent import (
     PROGRAMS,
@@ -14,9 +15,9 @@ from weft.agents.agent import (
     Agent,
     AgentBudget,
     Prices,
-    SandboxSettings,
 )
 from weft.agents.agent_file import parse_agent
+from weft.config import BoxKind
 from weft.errors import InputError
 
 TEMPLATES = Path(maintenance.__file__).parent / "agents"
@@ -79,7 +80,7 @@ def test_every_setting_is_understood() -> None:
         timeout=5400.0,
         idle_timeout=90.0,
         budget=AgentBudget(micro_usd=2_500_000, tokens=2_000_000),
-        sandbox=SandboxSettings.BWRAP,
+        sandbox=BoxKind.BWRAP,
         network=False,
         write=("~/.config/some", "/srv/cache"),
         read=("~/.aws",),
@@ -88,7 +89,7 @@ def test_every_setting_is_understood() -> None:
     )
 
 
-@pytest.mark.parametrize("file", sorted(TEMPLATES.glob("*.md")), ids=lambda file: file.stem)
+@each_case("file", sorted(TEMPLATES.glob("*.md")))
 def test_what_init_writes_is_a_valid_agent(file: Path) -> None:
     agent = parse_agent(file.read_text(), name=file.stem, file=file.name)
     if file.stem == "try":  # needs no model
@@ -97,7 +98,7 @@ def test_what_init_writes_is_a_valid_agent(file: Path) -> None:
         assert (agent.stage, agent.runs, agent.provider) == (file.stem, "claude", "anthropic")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("runs", "adapter", "command"),
     [
         ("claude", "claude", ()),
@@ -123,14 +124,14 @@ def test_scalars_stay_the_text_that_was_written() -> None:
     assert (agent.model, agent.description, agent.stage) == ("1_000", "2026-11-16", "on")
 
 
-@pytest.mark.parametrize("start", ["\ufeff---\n", "---\r\n", "--- \n"])
+@each_case("start", ["\ufeff---\n", "---\r\n", "--- \n"])
 def test_a_byte_order_mark_and_windows_line_ends_are_read(start: str) -> None:
     end = "\r\n" if "\r" in start else "\n"
     agent = read(start + f"runs: claude{end}---{end}one{end}two{end}")
     assert (agent.runs, agent.template, agent.template_line) == ("claude", "one\ntwo\n", 4)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "line", "words"),
     [
         ("", 1, "starts with its settings"),
@@ -165,7 +166,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(start: str) -> None:
         ("---\nruns: claude\nprices:\n  input: 1\n  output: x\n---\n", 5, "amount of dollars"),
         ("---\nruns: claude\nprices:\n  input: 1\n---\n", 3, "at least input and output"),
         ("---\nruns: claude\nprices:\n  input: 1\n  outptu: 2\n---\n", 5, "made of input, output"),
-        ("---\nruns: claude\nsandbox: jail\n---\n", 3, "off, landlock or bwrap"),
+        ("---\nruns: claude\nsandbox: jail\n---\n", 3, "container, landlock, off"),
         ("---\nruns: claude\nsandbox:\n  kind: bwrap\n  network: maybe\n---\n", 5, "yes or no"),
         ("---\nruns: claude\nsandbox:\n  kind: bwrap\n  write: [x/y]\n---\n", 5, "/ or ~/"),
         ("---\nruns: claude\nsandbox:\n  kind: bwrap\n  write: {a: b}\n---\n", 5, "/ or ~/"),
@@ -203,7 +204,7 @@ def test_bombs_are_refused_before_they_go_off() -> None:
         read("---\nruns: claude\n---\n" + "x" * 1_000_000)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "human", "x" * 100])
+@each_case("name", ["", "a b", "../x", "-x", "human", "x" * 100])
 def test_a_name_must_be_usable(name: str) -> None:
     with pytest.raises(InputError):
         parse_agent("---\nruns: claude\n---\n", name=name, file="agents/some.md")
@@ -229,9 +230,9 @@ def test_no_text_breaks_the_reader(text: str) -> None:
     assert "agents/some.md" in refusal(f"---\nruns: claude\n---\n{text}")
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@each_case("program", PROGRAMS)
 def test_a_program_that_a_model_steers_is_sandboxed_unless_its_file_says_off(program: str) -> None:
     runs = f"runs: {program}" + "\nfrom: recorded" * (program == RECORDED)
     silent = read(f"---\n{runs}\n---\n")
-    assert (silent.sandbox is SandboxSettings.ON) == (program not in (SCRIPTED, RECORDED))
-    assert read(f"---\n{runs}\nsandbox: off\n---\n").sandbox is SandboxSettings.OFF
+    assert (silent.sandbox is BoxKind.ON) == (program not in (SCRIPTED, RECORDED))
+    assert read(f"---\n{runs}\nsandbox: off\n---\n").sandbox is BoxKind.OFF

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
 from agents.streams import agent
+from cases import each_case
 from weft import maintenance
 from weft.agents import template
 from weft.agents.agent_file import parse_agent
@@ -117,7 +118,7 @@ def test_an_empty_template_still_says_everything_once_and_in_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", sorted(template.VARIABLES))
+@each_case("name", sorted(template.VARIABLES))
 def test_what_a_template_mentions_is_not_said_again(name: str) -> None:
     text = write_prompt(agent(body=f"<{{{{ {name} }}}}>"), WHOLE)
     plain = write_prompt(agent(body=""), WHOLE)
@@ -127,7 +128,7 @@ def test_what_a_template_mentions_is_not_said_again(name: str) -> None:
     assert "Never push" in text
 
 
-@pytest.mark.parametrize("file", sorted(TEMPLATES.glob("*.md")), ids=lambda file: file.stem)
+@each_case("file", sorted(TEMPLATES.glob("*.md")))
 def test_what_init_writes_gives_whole_prompts(file: Path) -> None:
     text = write_prompt(parse_agent(file.read_text(), name=file.stem, file=file.name), WHOLE)
     assert text.count("expire it after an hour") == 1
@@ -154,7 +155,7 @@ def test_what_is_empty_is_left_out() -> None:
     ]
 
 
-@pytest.mark.parametrize("hostile", ["{{ 7 * 7 }}", "{% include 'x' %}", "{{ rules }}", "{#"])
+@each_case("hostile", ["{{ 7 * 7 }}", "{% include 'x' %}", "{{ rules }}", "{#"])
 def test_a_task_that_looks_like_a_template_stays_text(hostile: str) -> None:
     briefing = replace(WHOLE, text=hostile, title=hostile, refusal=hostile, spec=hostile)
     text = write_prompt(agent(body="{{ task.text }} {{ task.title }}"), briefing)
@@ -177,7 +178,7 @@ def test_long_reports_keep_both_ends() -> None:
     assert "x\nlast\n" in text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "words"),
     [
         ("{{ needs[7].name }}", "line 4"),

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from cases import each_case
 from weft.agents.spec import choose_excerpt, select_sections
 
 SPEC = """# Product
@@ -27,7 +26,7 @@ Colours, for task 12.3 and src/auth.pyc.
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("asked", "headings"),
     [
         ({"task": "2.3"}, ["# Product", "## Sessions", "### Tokens"]),
@@ -66,7 +65,7 @@ def test_a_huge_section_is_cut() -> None:
 LONG = "# Product\n" + "All of it. " * 1000 + "\n## T-7\nIts own.\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "task", "excerpt"),
     [
         (SPEC, "9", SPEC.strip()),

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.streams import recorded
+from cases import each_case
 from weft.agents.agent import AgentBudget, Prices
 from weft.agents.events import Event, Extent, TextEvent, TokenCount, Usage
 from weft.agents.usage import Meter, Spent, count_event, find_exceeded, price
@@ -22,7 +22,7 @@ def metered(events: Iterable[Event], meter: Meter | None = None) -> Meter:
     return meter
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+@each_case("name", ["claude", "codex", "opencode", "gemini"])
 def test_each_program_used_as_much_in_its_first_run_as_in_its_second(name: str) -> None:
     first = metered(recorded(name, "shell"))
     assert first.spent.tokens == ONE_RUN
@@ -31,7 +31,7 @@ def test_each_program_used_as_much_in_its_first_run_as_in_its_second(name: str) 
     assert second.session.tokens == TokenCount(input=400, output=80)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "micro_usd"), [("claude", 1200), ("opencode", 1200), ("codex", 1200), ("gemini", 1200)]
 )
 def test_dollars_come_from_the_program_or_from_prices(name: str, micro_usd: int) -> None:
@@ -71,7 +71,7 @@ def test_prices_are_rounded_up() -> None:
     assert price(TokenCount(input=10**6, cache_write=10**6), PRICES) == 6_750_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spent", "budget", "which"),
     [
         (Spent(micro_usd=100), AgentBudget(), None),

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from importlib import resources
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft.agents.review_answer import ReviewVerdict, read, remove_prompt
 
 YES = {"answer": "yes", "why": ""}
 REVIEW = {"does_what_was_asked": YES, "safe": YES, "must_be_fixed": []}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "accepted", "reasons"),
     [
         ({"verdict": "accept", "why": "fine", "must_be_fixed": []}, True, ()),
@@ -45,7 +45,7 @@ def test_an_answer_is_read_wherever_it_stands(
     assert read(f'First I thought {{"verdict": "reject"}}, but:\n{text}\nThat is all.') == wanted
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["", "looks good to me", "{}", '{"verdict": "maybe"}', '{"verdict": true}', "{" * 5000, "[1]"],
 )

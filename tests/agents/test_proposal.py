@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agents.streams import agent
+from cases import each_case
 from weft.agents.agent import Agent
 from weft.agents.agent_file import parse_agent
 from weft.agents.proposal import (
@@ -34,7 +35,7 @@ def block(content: str, before: str = "Done.\n", after: str = "\n") -> str:
     return f"{before}```weft\n{content}\n```{after}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "content"),
     [
         (block("{}"), "{}"),
@@ -58,7 +59,7 @@ def test_only_a_block_at_the_end_counts(text: str, content: str | None) -> None:
     assert content is None or "{}" not in before
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "step"),
     [
         ('{"step": "hand_over", "agent": "b"}', HandOverStep(agent="b")),
@@ -74,7 +75,7 @@ def test_a_step_is_read(content: str, step: object) -> None:
     assert parse_block(content) == step
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         "",
@@ -122,7 +123,7 @@ KINDS: dict[str, tuple[str | int | list[str], str | int | list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_an_argument_has_the_type_of_the_next_agents_file(kind: str) -> None:
     good, bad = KINDS[kind]
     taking = receiver(x=kind)
@@ -138,7 +139,7 @@ def test_only_listed_agents_and_arguments_are_taken() -> None:
     assert "no argument 'y'" in find_problem(unknown, GIVER, receiver())
 
 
-@pytest.mark.parametrize("file", ["/etc/passwd", "../out", "a/../../b", ".git/config"])
+@each_case("file", ["/etc/passwd", "../out", "a/../../b", ".git/config"])
 def test_no_argument_claims_a_file_outside_the_repository(file: str) -> None:
     step = HandOverStep(agent="b", args={"x": [file]})
     taking = receiver(x="files")
@@ -147,7 +148,7 @@ def test_no_argument_claims_a_file_outside_the_repository(file: str) -> None:
         assert find_problem(step, GIVER, taking)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "end"),
     [
         ("2h", WakeTime(at=NOW + 7200)),
@@ -163,7 +164,7 @@ def test_the_end_of_a_sleep_is_a_time_or_an_event(text: str, end: WakeTime) -> N
     assert parse_until(text, now=NOW) == end
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text", ["", "soon", "0s", "8d", "2020-01-01", "task done", "9999999999d", "٢h", "2h; rm"]
 )
 def test_any_other_end_of_a_sleep_is_refused(text: str) -> None:
@@ -171,7 +172,7 @@ def test_any_other_end_of_a_sleep_is_refused(text: str) -> None:
         parse_until(text, now=NOW)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("front", "args", "takes"),
     [
         ("args: [--fast]", ("--fast",), {}),
@@ -187,7 +188,7 @@ def test_args_of_a_file_are_for_the_program_or_for_a_hand_over(
     assert (made.args, dict(made.takes)) == (args, takes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("front", "problem"),
     [
         ("args: {issue: string}", "one of text, number, boolean, list, files"),

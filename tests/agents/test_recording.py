@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cases import each_case
 from weft.agents.recording import (
     LARGEST,
     VERSION,
@@ -52,7 +53,7 @@ def test_a_recording_survives_its_file() -> None:
     assert decode_recording(encode_recording(made), "x") == made
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("first", "second"),
     [
         ("2.1 (commit 0a1b2c3d)", "2.1 (commit 9f8e7d6c)"),
@@ -69,7 +70,7 @@ def test_parts_that_differ_from_run_to_run_do_not_count(first: str, second: str)
     assert normalise_prompt(first, "plan-1") == normalise_prompt(second, "plan-2")
 
 
-@pytest.mark.parametrize(("first", "second"), [("Add a.", "Add b."), ("deadbeef", "facade")])
+@each_case(("first", "second"), [("Add a.", "Add b."), ("deadbeef", "facade")])
 def test_words_of_a_prompt_count(first: str, second: str) -> None:
     assert normalise_prompt(first, None) != normalise_prompt(second, None)
 
@@ -103,7 +104,7 @@ def test_a_recording_of_a_later_weft_is_refused() -> None:
         decode_recording(data, "x")
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"version": "1"}'])
+@each_case("data", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"version": "1"}'])
 def test_a_file_that_is_no_recording_is_refused_by_name(data: bytes) -> None:
     with pytest.raises(InputError, match=r"^some\.json is no recording of weft"):
         decode_recording(data, "some.json")

@@ -1,4 +1,4 @@
-"""One server for all tests of a process: each works as a tenant of its own."""
+"""One server for all tests of a process: each has tasks of its own kind."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     directory: Path = tmp_path_factory.mktemp("hasty")
     url = f"sqlite:///{directory / 'weft.db'}"
     with serving(directory, url, settings=HASTY) as started:
+        yield started
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Server]:
+    """One for a single test."""
+    with serving(tmp_path, f"sqlite:///{tmp_path / 'weft.db'}") as started:
         yield started
 
 

@@ -125,9 +125,11 @@ class Server:
         if self.runs():
             self.kill()
 
-    def tenant(self) -> Client:
-        """A client that nobody else's tasks or agents concern."""
-        return self.client(self.make_token(tenant=f"tenant {next(_numbers)}"))
+    def apart(self) -> Client:
+        """A client with members and tasks of a kind of their own, which no other client has."""
+        client = self.client(self.make_token())
+        client.kind = f"kind-{next(_numbers)}"
+        return client
 
 
 class Client:
@@ -136,6 +138,7 @@ class Client:
     def __init__(self, server: Server, token: str) -> None:
         self.server = server
         self.token = token
+        self.kind: str | None = None  # a capability of its members, which its tasks ask for
         self.http = httpx.Client(
             base_url=server.url,
             headers={"Authorization": f"Bearer {token}"} if token else {},
@@ -160,9 +163,13 @@ class Client:
         return str(problem["type"])
 
     def join(self, name: str = "ann", **about: Any) -> str:
+        if self.kind is not None:
+            about = {**about, "capabilities": [self.kind, *about.get("capabilities", ())]}
         return str(self.post("/v1/agents", {"name": name, **about})["id"])
 
     def send(self, text: str = "do it", **about: Any) -> int:
+        if self.kind is not None:
+            about = {"agent": self.kind, **about}
         return int(self.post("/v1/tasks", {"text": text, **about})["task"])
 
     def poll(self, agent: str, wait_ms: int = 0, **about: Any) -> Any:

@@ -94,7 +94,7 @@ def test_a_token_sends_to_open_agents_unless_it_names_others(working: Server) ->
 
 
 def test_a_member_of_the_same_name_as_a_capability_needs_no_leave(working: Server) -> None:
-    client = worker(working, tenant="capable")
+    client = worker(working)
     member = client.join("cap", capabilities=["python"])
     task = client.send("x", agent="python")
     assert client.take(member)[0] == task
@@ -121,8 +121,8 @@ def test_attached_details_come_back_as_they_were_and_steer_nothing(working: Serv
 
 def test_a_plan_comes_from_an_admin(working: Server) -> None:
     plan = "- [ ] Task 1: x\n  <!-- files: a -->\n"
-    for client in (worker(working, "*"), worker(working, "*", tenant="planners")):
-        assert "admin" in refusal(client, "/v1/runs", {"plan": plan, "agent": "open"})
+    client = worker(working, "*")
+    assert "admin" in refusal(client, "/v1/runs", {"plan": plan, "agent": "open"})
 
 
 def test_a_token_made_before_keeps_what_it_had_and_is_listed_so(working: Server) -> None:

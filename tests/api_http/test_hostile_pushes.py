@@ -18,6 +18,7 @@ import pytest
 from starlette.types import Message, Scope
 
 from api_http.git_host import GitHost
+from cases import each_case
 from repositories import commit_all, git, write
 from wait_until import wait_until
 from weft import config
@@ -172,7 +173,7 @@ def test_the_same_push_with_sound_objects_arrives(host: GitHost) -> None:
 NAME = "refs/weft/candidates/7.1.9"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "start",
     [
         b"",

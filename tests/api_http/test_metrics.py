@@ -14,7 +14,7 @@ LINE = re.compile(
 
 def test_metrics_are_lines_that_prometheus_can_read(server: Server) -> None:
     admin = server.client()
-    client = server.tenant()
+    client = server.apart()
     agent = client.join('a "quoted" agent')
     task = client.send()
     client.take(agent)
@@ -42,6 +42,5 @@ def test_metrics_are_lines_that_prometheus_can_read(server: Server) -> None:
     assert not any(f"/v1/tasks/{task}" in one for one in values), "a series for each task"
 
 
-def test_metrics_are_for_who_may_look_at_all_tenants(server: Server) -> None:
-    assert server.tenant().refused(403, "GET", "/metrics") == "forbidden"
+def test_metrics_need_a_token(server: Server) -> None:
     assert server.client("").refused(401, "GET", "/metrics") == "unauthenticated"

@@ -14,20 +14,6 @@ from cli.shell import assert_one_sentence, make_project, weft
 from weft.store.page_codes import create_page_code
 
 VIEWS = ("needs", "now", "count")
-ACTS = {
-    "approve": {"task": 1},
-    "reject": {"task": 1, "text": "no"},
-    "retry": {"task": 1},
-    "answer": {"task": 1, "text": "1"},
-    "choose": {"task": 1, "entrant": 1},
-    "skip": {"task": 1},
-    "pause": {"name": "1"},
-    "resume": {"name": "1"},
-    "cancel": {"name": "1"},
-    "resume-agent": {"agent": "x"},
-    "limit": {"resource": "llm", "value": "1"},
-    "drain": {},
-}
 
 
 def make_code(server: Server, *scopes: str, seconds: float = 60.0) -> str:
@@ -95,52 +81,31 @@ def test_an_old_or_unknown_code_becomes_nothing(server: Server) -> None:
         assert exchange(server, code).status_code == 401
 
 
-def test_views_and_acts_need_a_token(server: Server) -> None:
+def test_views_need_a_token(server: Server) -> None:
     for view in (*VIEWS, "task/1"):
         assert httpx.get(f"{server.url}/page/{view}").status_code == 401
-    for act, body in ACTS.items():
-        assert httpx.post(f"{server.url}/page/act/{act}", json=body).status_code == 401
 
 
 def test_only_a_task_with_a_team_has_a_candidate_to_choose(server: Server) -> None:
     admin = server.client()
     task = admin.send("Some work")
     body = {"task": task, "entrant": 1}
-    answer = admin.http.post("/page/act/choose", json=body)
+    answer = admin.http.post("/v1/choose", json=body)
     assert answer.status_code == 409
     assert "has no team" in answer.text
 
 
-def test_a_token_that_only_reads_sees_no_forms_and_may_not_act(server: Server) -> None:
+def test_a_token_that_only_reads_sees_no_forms(server: Server) -> None:
     reader = server.client(server.make_token("read"))
     task = server.client().send("Some work")
     for view in (*VIEWS[:2], f"task/{task}", f"task/{task}/messages"):
         answer = reader.http.get(f"/page/{view}")
         assert answer.status_code == 200, answer.text
         assert "data-act" not in answer.text
-    worker = server.client(server.make_token("read", "work"))
-    for act, body in ACTS.items():
-        for client in (reader, worker):
-            assert client.refused(403, "POST", f"/page/act/{act}", body) == "forbidden"
-    assert reader.refused(403, "POST", "/page/act/message", {"task": task, "text": "x"})
-
-
-def test_a_tenant_sees_only_its_own_work(server: Server) -> None:
-    own, foreign = server.tenant(), server.tenant()
-    task = own.send("A text that only its tenant reads")
-    for client, expected in ((own, True), (foreign, False)):
-        now = client.http.get("/page/now?q=only").text
-        assert ("only its tenant" in now) is expected
-        assert (f'href="#/task/{task}"' in now) is expected
-        answer = client.http.get(f"/page/task/{task}")
-        assert answer.status_code == (200 if expected else 404)
-    assert (
-        foreign.http.post("/page/act/message", json={"task": task, "text": "x"}).status_code == 404
-    )
 
 
 def test_hostile_text_is_shown_as_text(server: Server) -> None:
-    own = server.tenant()
+    own = server.apart()
     hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31m\u202e&amp;'\""
     task = own.send(hostile)
     for view in ("now", f"task/{task}", f"task/{task}/prompt", f"task/{task}/events"):
@@ -161,7 +126,7 @@ def test_weft_page_prints_a_link_that_works_once(server: Server) -> None:
     assert (base, link["seconds"]) == (server.url, 600)
     token = exchange(server, code).json()["token"]
     reader = server.client(token)
-    assert reader.refused(403, "POST", "/page/act/drain", {}) == "forbidden"
+    assert reader.refused(403, "POST", "/v1/drain", {}) == "forbidden"
     told = weft(server.root, "--server", server.url, "page", **store)
     assert told.stdout.startswith(f"{server.url}/#code=")
 

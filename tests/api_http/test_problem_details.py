@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 
-import pytest
-
+from cases import each_case
 from weft import errors
 from weft.api.http import problem_details
 from weft.errors import WeftError
@@ -33,7 +32,7 @@ STATUSES = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_an_error_becomes_a_problem_with_its_status(kind: type[WeftError]) -> None:
     answer = problem_details.from_weft(None, kind("What happened."))  # type: ignore[arg-type]  # unused
     told = json.loads(bytes(answer.body))

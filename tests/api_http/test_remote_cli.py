@@ -22,6 +22,7 @@ import pytest
 from api_http.server_cli import Served, make_token, served
 from cli.plan_project import Project, plan, without_marks
 from cli.shell import assert_one_sentence
+from databases import sqlite_store
 from forked_python import run_forked
 from repositories import git, make_repository
 from wait_until import PATIENCE, wait_until
@@ -92,7 +93,7 @@ ask no server."""
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A project with a past, and a server that has it."""
     place = tmp_path_factory.mktemp("remote")
-    project = Project(place / "project", f"sqlite:///{place / 'weft.db'}")
+    project = Project(place / "project", sqlite_store(place / "weft.db"))
     project.write(plan("One: a.txt: write a.txt hello", "Two: b.txt: write b.txt there"))
     done = project.weft("run", "plan.md", "--json")
     assert done.returncode == 0, done.stderr
@@ -371,7 +372,6 @@ def test_tokens_are_asked_for_and_bound(remote: Served) -> None:
     assert ps(reader).returncode == 0
     for done in (ps(reader, "drain"), ps(reader, "token", "list"), ps(reader, "clean")):
         assert_one_sentence(done, 1, "admin")
-    assert_one_sentence(ps(make_token(remote.project.url, "read", tenant="t")), 1, "tenant")
     wrong = f"weft_{'0' * 12}_{'x' * 43}"
     for done in (ps(wrong), ps(""), remote.weft("ps", WEFT_TOKEN="a\nb")):
         assert_one_sentence(done, 2 if "no token:" in done.stderr else 1, "WEFT_TOKEN")
@@ -388,9 +388,9 @@ def test_who_asks_and_when_is_known_to_the_server_and_not_believed(remote: Serve
             return send(store, LOCAL, NewWork(text="x"), now=-1.0)
 
     url = remote.project.url
-    for scopes, tenant in (("read",), None), (("work",), None), (("work",), "guests"):
+    for scope in ("read", "work"):
         with pytest.raises(Forbidden):
-            forge(make_token(url, *scopes, tenant=tenant))
+            forge(make_token(url, scope))
     admin = make_token(url, "admin")
     sent = forge(admin)
     [task] = remote.project.rows("SELECT created_by, since FROM tasks WHERE id = ?", sent.task)

@@ -11,6 +11,7 @@ import pytest
 from api_http.server_cli import Served, served
 from cli.plan_project import Project
 from cli.shell import assert_one_sentence
+from databases import sqlite_store
 from repositories import commit_all, git
 from store_helpers import go, hire
 from weft.model import ASKED, NewRun, NewTask, Outcome, Stage, State, TaskRequest, TeamRequest
@@ -25,7 +26,7 @@ CANDIDATES = ("one", "two")
 @pytest.fixture(scope="module")
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("remote_work")
-    project = Project(place / "project", f"sqlite:///{place / 'weft.db'}")
+    project = Project(place / "project", sqlite_store(place / "weft.db"))
     nothing = json.dumps([sys.executable, "-c", "print('Nothing is open.')"])
     project.agent("dispatch", nothing, "hands_to: [implement]\n")
     commit_all(project.root, "agents")

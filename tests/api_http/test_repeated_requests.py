@@ -8,25 +8,27 @@ from api_http.server_process import Server
 
 
 def test_a_repeated_request_is_answered_the_same_and_done_once(server: Server) -> None:
-    client = server.tenant()
-    first = client.post("/v1/tasks", {"text": "once"}, Idempotency_Key="k")
-    again = client.post("/v1/tasks", {"text": "once"}, Idempotency_Key="k")
+    client = server.apart()
+    first = client.post("/v1/tasks", {"text": "once", "agent": client.kind}, Idempotency_Key="k")
+    again = client.post("/v1/tasks", {"text": "once", "agent": client.kind}, Idempotency_Key="k")
     assert first == again
-    assert len(client.get("/v1/tasks")["tasks"]) == 1
-    other = client.http.post("/v1/tasks", json={"text": "twice"}, headers={"Idempotency-Key": "k"})
+    assert len(client.get("/v1/tasks", params={"agent": client.kind})["tasks"]) == 1
+    other = client.http.post(
+        "/v1/tasks", json={"text": "twice", "agent": client.kind}, headers={"Idempotency-Key": "k"}
+    )
     assert other.status_code == 422
-    assert len(client.get("/v1/tasks")["tasks"]) == 1
+    assert len(client.get("/v1/tasks", params={"agent": client.kind})["tasks"]) == 1
 
 
 def test_a_key_is_its_tokens_own(server: Server) -> None:
-    one, two = server.tenant(), server.tenant()
-    first = one.post("/v1/tasks", {"text": "same"}, Idempotency_Key="k")
-    second = two.post("/v1/tasks", {"text": "same"}, Idempotency_Key="k")
+    one, two = server.apart(), server.apart()
+    first = one.post("/v1/tasks", {"text": "same", "agent": one.kind}, Idempotency_Key="k")
+    second = two.post("/v1/tasks", {"text": "same", "agent": two.kind}, Idempotency_Key="k")
     assert first["task"] != second["task"]
 
 
 def test_what_was_refused_is_tried_anew(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join()
     task = client.send()
     body = {"fence": 10**9, "status": "completed"}
@@ -39,19 +41,21 @@ def test_what_was_refused_is_tried_anew(server: Server) -> None:
 
 
 def test_many_at_once_with_one_key_do_it_once(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
 
     def send(_: int) -> object:
-        return client.post("/v1/tasks", {"text": "once"}, Idempotency_Key="many")
+        return client.post(
+            "/v1/tasks", {"text": "once", "agent": client.kind}, Idempotency_Key="many"
+        )
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(send, range(16)))
     assert all(one == answers[0] for one in answers)
-    assert len(client.get("/v1/tasks")["tasks"]) == 1
+    assert len(client.get("/v1/tasks", params={"agent": client.kind})["tasks"]) == 1
 
 
 def test_a_repeated_poll_gives_the_same_task_and_not_another(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=3)
     client.send("a")
     client.send("b")

@@ -15,36 +15,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
 from api_http.server_process import Client, Server, serving
 from weft.api.http.app import create_app
 from weft.api.http.routes.verb_routes import operations
-from weft.api.mcp.catalogue import TOOLS
-from weft.project.project import get_local_project
+from weft.api.mcp.catalogue import TOOLS, list_tools
+from weft.errors import Forbidden, Unauthenticated, WeftError
+from weft.operations.operation_list import OPERATIONS
+from weft.operations.registry import ask
+from weft.project.project import get_local_project, get_project
 from weft.store import open_store
 from weft.store.remote_calls import all_verbs
-from weft.store.tokens import create_token
+from weft.store.tokens import create_token, identify
+from weft.swarm.identity import LOCAL, Identity, from_token
 
-TOKENS = ("none", "read", "work", "admin", "tenant read", "tenant work", "attempt", "lead")
-"""`tenant …` are of the tenant acme, and so are the tokens of an attempt and of a lead's attempt;
-`tenant work` owns the member and sent the tasks that the calls are about."""
+TOKENS = ("none", "read", "work", "admin", "owner", "attempt", "lead")
+"""`owner` owns the member and sent the tasks that the calls are about."""
 
 EVERYBODY = frozenset(TOKENS)
 KNOWN = EVERYBODY - {"none"}
 READERS = KNOWN - {"attempt"}
-WORKERS = READERS - {"read", "tenant read"}
+WORKERS = READERS - {"read"}
 JOINERS = WORKERS - {"lead"}
-OWNERS = frozenset({"admin", "tenant work"})
+OWNERS = frozenset({"admin", "owner"})
 HOLDERS = OWNERS | {"attempt", "lead"}
 OWN_AGENTS = frozenset({"attempt", "lead"})
 ADMINS = frozenset({"admin"})
-ABOUT_ALL = frozenset({"read", "work", "admin"})
 
 PLAN = "no plan at all"
 HTTP: Mapping[str, tuple[frozenset[str], object]] = {
     "GET /healthz": (EVERYBODY, None),
     "GET /readyz": (EVERYBODY, None),
-    "GET /metrics": (ABOUT_ALL, None),
+    "GET /metrics": (READERS, None),
     "POST /v1/tasks": (WORKERS, {"text": "x"}),
     "GET /v1/tasks": (READERS, None),
     "GET /v1/tasks/{task}": (KNOWN, None),
@@ -54,7 +57,6 @@ HTTP: Mapping[str, tuple[frozenset[str], object]] = {
     "POST /v1/tasks/{sent}/release": (OWNERS, {"fence": "{fence}"}),
     "POST /v1/tasks/{task}/progress": (HOLDERS, {"fence": "{fence}", "text": "x"}),
     "POST /v1/tasks/{sent}/finish": (OWNERS, {"fence": "{fence}", "status": "completed"}),
-    "POST /v1/tasks/{sent}/cancel": (OWNERS, {}),
     "POST /v1/tasks/{task}/files": (HOLDERS, {"fence": "{fence}", "files": ["a"]}),
     "POST /v1/tasks/{task}/messages": (WORKERS, {"text": "x"}),
     "GET /v1/tasks/{task}/messages": (OWN_AGENTS, None),
@@ -63,10 +65,6 @@ HTTP: Mapping[str, tuple[frozenset[str], object]] = {
     "GET /v1/tasks/{task}/diff": (KNOWN, None),
     "GET /v1/tasks/{task}/review": (KNOWN, None),
     "GET /v1/reviews": (READERS, None),
-    "POST /v1/reviews/{candidate}/comments": (ADMINS, {"text": "x"}),
-    "DELETE /v1/reviews/{candidate}/comments/{task}": (ADMINS, None),
-    "POST /v1/reviews/{candidate}/send": (ADMINS, {}),
-    "POST /v1/reviews/{candidate}/accept": (ADMINS, {}),
     "POST /v1/agents": (JOINERS, {"name": "x"}),
     "GET /v1/agents": (READERS, None),
     "GET /v1/agents/{member}": (READERS, None),
@@ -79,15 +77,9 @@ HTTP: Mapping[str, tuple[frozenset[str], object]] = {
     "POST /v1/runs": (ADMINS, {"plan": PLAN}),
     "GET /v1/runs": (READERS, None),
     "GET /v1/runs/{run}": (READERS, None),
-    "POST /v1/runs/{run}/pause": (ADMINS, {}),
-    "POST /v1/runs/{run}/drain": (ADMINS, {}),
-    "POST /v1/runs/{run}/resume": (ADMINS, {}),
-    "POST /v1/runs/{run}/cancel": (ADMINS, {}),
     "GET /v1/limits": (READERS, None),
-    "PUT /v1/limits/{resource}": (ADMINS, {"capacity": 5}),
     "GET /v1/queue": (READERS, None),
     "GET /v1/cost": (READERS, None),
-    "POST /v1/drain": (ADMINS, {"undo": True}),
     "GET /v1/events": (KNOWN, None),
     "POST /v1/tokens": (ADMINS, {"name": "x", "scopes": ["read"]}),
     "GET /v1/tokens": (ADMINS, None),
@@ -111,7 +103,6 @@ MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "why": (KNOWN, {"task": "{task}"}),
     "get_reviews": (READERS, {}),
     "get_review": (KNOWN, {"task": "{task}"}),
-    "review_action": (ADMINS, {"action": "accept", "candidate": "{candidate}"}),
     "answer_comment": (
         HOLDERS,
         {"comment": 1, "answer": "handled", "reason": "x", "fence": "{fence}"},
@@ -121,10 +112,34 @@ MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "sleep": (OWN_AGENTS, {"until": "1h"}),
     "submit_plan": (ADMINS, {"plan": PLAN}),
 }
+NO_TASK: Mapping[str, object] = {"task": "no-such-run/1"}
+IN_REVIEW: Mapping[str, object] = {"candidate": "{candidate}"}
+OPERATION_RULES: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
+    "approve": (ADMINS, NO_TASK),
+    "reject": (ADMINS, {**NO_TASK, "text": "x"}),
+    "skip": (ADMINS, NO_TASK),
+    "answer": (ADMINS, {**NO_TASK, "text": "x"}),
+    "choose": (ADMINS, {**NO_TASK, "entrant": 1}),
+    "retry": (ADMINS, NO_TASK),
+    "pause": (ADMINS, {"name": "{run}"}),
+    "resume": (ADMINS, {"name": "{run}"}),
+    "cancel": (OWNERS, {"name": "{sent}"}),
+    "resume_agent": (ADMINS, {"agent": "nobody"}),
+    "set_limit": (ADMINS, {"resource": "llm", "capacity": 12}),
+    "drain": (ADMINS, {"undo": True}),
+    "message": (WORKERS, {"task": "{task}", "text": "x"}),
+    "land": (ADMINS, {"run": "{run}"}),
+    "comment": (ADMINS, {**IN_REVIEW, "text": "x"}),
+    "remove_comment": (ADMINS, {**IN_REVIEW, "comment": 1}),
+    "send_round": (ADMINS, IN_REVIEW),
+    "accept_candidate": (ADMINS, IN_REVIEW),
+}
+"""The operations of the registry, which have the same rule on every face."""
+
 UNDOCUMENTED: Mapping[str, frozenset[str]] = {
-    "GET /v1/verbs": ABOUT_ALL,
-    "POST /v1/verbs": ABOUT_ALL,
-    "GET /v1/changes?after=0&seconds=0": ABOUT_ALL,
+    "GET /v1/verbs": READERS,
+    "POST /v1/verbs": READERS,
+    "GET /v1/changes?after=0&seconds=0": READERS,
 }
 REFUSALS = (
     "Only an agent that weft started",
@@ -133,6 +148,7 @@ REFUSALS = (
     "weft started you",
     "Only an admin",
     "joined with another token",
+    "sent by another identity",
 )
 
 
@@ -143,15 +159,14 @@ class RightsServer:
     server: Server
     clients: dict[str, Client]
     named: dict[str, str | int]
-    foreign: dict[str, str | int]
 
 
 @pytest.fixture(scope="module")
 def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsServer]:
     directory: Path = tmp_path_factory.mktemp("rights")
     with serving(directory, f"sqlite:///{directory / 'weft.db'}") as server:
-        own, other = (server.client(server.make_token(tenant=name)) for name in ("acme", "other"))
-        named, foreign = (_fill(client) for client in (own, other))
+        own = server.client(server.make_token())
+        named = _fill(own)
         fence = named["fence"]
         assert isinstance(fence, int)
         texts = {
@@ -159,20 +174,17 @@ def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsServer]:
             "read": _make(server, "read"),
             "work": _make(server, "read", "work"),
             "admin": server.token,
-            "tenant read": _make(server, "read", tenant="acme"),
-            "tenant work": own.token,
-            "attempt": _make(server, "read", tenant="acme", fence=fence),
-            "lead": _make(server, "read", "work", tenant="acme", fence=fence),
+            "owner": own.token,
+            "attempt": _make(server, "read", fence=fence),
+            "lead": _make(server, "read", "work", fence=fence),
         }
         clients = {kind: server.client(text) for kind, text in texts.items()}
-        yield RightsServer(server, clients, named, foreign)
+        yield RightsServer(server, clients, named)
 
 
-def _make(server: Server, *scopes: str, tenant: str | None = None, fence: int | None = None) -> str:
+def _make(server: Server, *scopes: str, fence: int | None = None) -> str:
     with server.open_store() as store:
-        made = create_token(
-            store, name="t", scopes=scopes, tenant=tenant, fence=fence, now=time.time()
-        )
+        made = create_token(store, name="t", scopes=scopes, fence=fence, now=time.time())
     return made[1]
 
 
@@ -242,8 +254,68 @@ def _anonymous(operation: str) -> str:
 
 
 def test_every_operation_of_every_face_has_a_rule(rights: RightsServer) -> None:
-    assert {_anonymous(one) for one in HTTP} == _documented(rights.server)
-    assert set(MCP) == set(TOOLS)
+    routes = {f"POST /v1/{name}" for name in OPERATIONS}
+    assert {_anonymous(one) for one in HTTP} | routes == _documented(rights.server)
+    assert {*MCP, *OPERATIONS} == set(TOOLS)
+    assert set(OPERATION_RULES) == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("name", OPERATION_RULES)
+def test_an_operation_has_the_same_right_on_every_face(rights: RightsServer, name: str) -> None:
+    """42: over HTTP, as a tool, and where the store is."""
+    allowed, given = OPERATION_RULES[name]
+    project = get_local_project(rights.server.root, {"WEFT_STORE": rights.server.store_url})
+
+    def over_http(client: Client) -> bool:
+        return _status(client, f"POST /v1/{name}", given, rights.named) not in (401, 403)
+
+    def as_tool(client: Client) -> bool:
+        said = _tool(client, name, given, rights.named)
+        return not any(refusal in said for refusal in REFUSALS)
+
+    def beside_the_store(client: Client) -> bool:
+        operation = OPERATIONS[name]
+        with rights.server.open_store() as store:
+            try:
+                who = from_token(identify(store, client.token, now=time.time()))
+                asked = operation.parse(_filled(given, rights.named))
+                operation.perform(project, store, who, asked, now=time.time())
+            except (Forbidden, Unauthenticated):
+                return False
+            except WeftError:
+                return True  # it was allowed, and there is no such thing
+            return True
+
+    for face in (over_http, as_tool, beside_the_store):
+        permitted = {kind for kind, client in rights.clients.items() if face(client)}
+        assert permitted == allowed, face.__name__
+
+
+def test_a_tool_is_listed_for_the_callers_that_may_use_it() -> None:
+    admin = list_tools(LOCAL)
+    worker = list_tools(Identity("t", "t", frozenset({"work"})))
+    agent = list_tools(Identity("t", "t", frozenset({"read"}), fence=1, task=1))
+    assert admin == list(TOOLS)
+    assert set(worker) == {*MCP, "cancel", "message"}
+    assert set(agent) == set(MCP)
+
+
+def test_an_operation_gives_the_same_answer_on_every_face(rights: RightsServer) -> None:
+    """42: what it says, and what it changed."""
+    admin = rights.clients["admin"]
+    project = get_local_project(rights.server.root, {"WEFT_STORE": rights.server.store_url})
+    there = get_project(
+        rights.server.root,
+        {"WEFT_SERVER": rights.server.url, "WEFT_TOKEN": admin.token},
+    )
+    said = []
+    for place in (project, there):
+        with place.open_store() as store:
+            for undo in (False, True, True):
+                asked = OPERATIONS["drain"].parse({"undo": undo})
+                said.append(json.loads(encode(ask(place, store, "drain", asked))))
+    over_http = [admin.post("/v1/drain", {"undo": undo}) for undo in (False, True, True)]
+    assert said[:3] == said[3:] == over_http
 
 
 def test_every_route_is_documented_or_has_a_rule(rights: RightsServer) -> None:
@@ -259,7 +331,6 @@ def test_every_route_is_documented_or_has_a_rule(rights: RightsServer) -> None:
         "/v1/verbs",
         "/v1/verbs/{name}",
         "/v1/operations/{name}",
-        "/v1/limits/{resource:path}",
     }
 
 
@@ -276,16 +347,6 @@ def test_an_operation_over_http_is_allowed_or_refused_as_its_rule_says(
     assert found == allowed
 
 
-@pytest.mark.parametrize("operation", [one for one in HTTP if "{" in one])
-def test_no_token_of_a_tenant_succeeds_with_what_is_anothers(
-    rights: RightsServer, operation: str
-) -> None:
-    body = HTTP[operation][1]
-    for kind in ("tenant read", "tenant work", "attempt", "lead"):
-        status = _status(rights.clients[kind], operation, body, rights.foreign)
-        assert status in (403, 404, 409), kind
-
-
 @pytest.mark.parametrize("tool", MCP)
 def test_a_tool_is_allowed_or_refused_as_its_rule_says(rights: RightsServer, tool: str) -> None:
     allowed, given = MCP[tool]
@@ -298,7 +359,7 @@ def test_a_tool_is_allowed_or_refused_as_its_rule_says(rights: RightsServer, too
 
 
 @pytest.mark.parametrize("operation", UNDOCUMENTED)
-def test_what_is_in_no_document_is_about_all_tenants(rights: RightsServer, operation: str) -> None:
+def test_what_is_in_no_document_is_for_readers(rights: RightsServer, operation: str) -> None:
     found = {
         kind
         for kind, client in rights.clients.items()
@@ -321,7 +382,7 @@ def test_a_verb_by_name_is_for_admins_and_one_that_looks_for_readers_of_all(
             secret = name.startswith(("tokens.", "replies.", "page_codes."))
             looks = verb.kind == "read" and not secret
             status = client.http.post(f"/v1/{face}/{name}", json=call).status_code
-            if (status not in (401, 403)) != (kind in (ABOUT_ALL if looks else ADMINS)):
+            if (status not in (401, 403)) != (kind in (READERS if looks else ADMINS)):
                 wrong.append((name, status))
     assert wrong == []
 
@@ -336,12 +397,12 @@ def test_verbs_called_together_only_read_and_tell_no_secret(
     refused = set()
     for name in offered:
         answer = client.http.post("/v1/verbs", json={"calls": [[name, call]]})
-        assert (answer.status_code in (401, 403)) == (kind not in ABOUT_ALL), answer.text
+        assert (answer.status_code in (401, 403)) == (kind not in READERS), answer.text
         if "is no verb that only reads" in answer.text:
             refused.add(name)
     secret = {n for n in offered if n.startswith(("tokens.", "replies.", "page_codes."))}
     writing = {name for name in offered if all_verbs()[name].kind == "write"}
-    assert refused == (secret | writing if kind in ABOUT_ALL else set())
+    assert refused == (secret | writing if kind in READERS else set())
 
 
 def test_the_number_of_verbs_called_together_is_bounded(rights: RightsServer) -> None:

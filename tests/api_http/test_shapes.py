@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec import Struct
 
+from cases import each_case
 from weft.api.fields import TaskFields
 from weft.api.http import bodies, wire
 from weft.api.mcp import arguments, tool_results
@@ -85,7 +85,7 @@ def test_a_new_field_of_a_record_is_public_without_a_change_of_the_face() -> Non
     assert json_of(shown) == face.show(envelope)
 
 
-@pytest.mark.parametrize("record", [Member, Page, Token])
+@each_case("record", [Member, Page, Token])
 def test_a_shape_has_the_name_of_its_record_in_documents(record: type[Struct]) -> None:
     assert wire.FACE.describe(record).__name__ in (record.__name__, "TaskPage")
 

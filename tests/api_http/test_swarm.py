@@ -75,8 +75,8 @@ def states(client: Client) -> Counter[str]:
     return Counter(one["state"] for one in client.get("/v1/tasks")["tasks"])
 
 
-def test_an_agent_that_says_nothing_runs_one_task_at_a_time(server: Server, tmp_path: Path) -> None:
-    client = server.tenant()
+def test_an_agent_that_says_nothing_runs_one_task_at_a_time(alone: Server, tmp_path: Path) -> None:
+    client = alone.client(alone.make_token())
     place = tmp_path / "work"
     with runner(client, place):
         [agent] = client.get("/v1/agents")["agents"]
@@ -90,10 +90,8 @@ def test_an_agent_that_says_nothing_runs_one_task_at_a_time(server: Server, tmp_
         wait_until(lambda: states(client) == {"done": 3})
 
 
-def test_three_run_at_once_and_the_others_follow_as_they_end(
-    server: Server, tmp_path: Path
-) -> None:
-    client = server.tenant()
+def test_three_run_at_once_and_the_others_follow_as_they_end(alone: Server, tmp_path: Path) -> None:
+    client = alone.client(alone.make_token())
     place = tmp_path / "work"
     with runner(client, place, MAX_CONCURRENT_TASKS="3"):
         tasks = [client.send() for _ in range(5)]
@@ -110,8 +108,8 @@ def test_three_run_at_once_and_the_others_follow_as_they_end(
         wait_until(lambda: states(client) == {"done": 5})
 
 
-def test_a_runner_that_is_asked_to_stop_lets_its_tasks_end(server: Server, tmp_path: Path) -> None:
-    client = server.tenant()
+def test_a_runner_that_is_asked_to_stop_lets_its_tasks_end(alone: Server, tmp_path: Path) -> None:
+    client = alone.client(alone.make_token())
     place = tmp_path / "work"
     with runner(client, place, MAX_CONCURRENT_TASKS="3") as process:
         tasks = [client.send() for _ in range(3)]
@@ -127,7 +125,7 @@ def test_a_runner_that_is_asked_to_stop_lets_its_tasks_end(server: Server, tmp_p
 
 
 def test_an_agent_at_capacity_is_refused_more_but_may_be_offered_it(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=1)
     client.send()
     task, fence = client.take(agent)
@@ -148,7 +146,7 @@ def test_an_agent_at_capacity_is_refused_more_but_may_be_offered_it(server: Serv
 def test_an_offer_that_cannot_start_is_in_the_pool_again_and_the_answer_says_why(
     server: Server,
 ) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=2)
     client.send("first", files=["a.py"])
     holder, _ = client.take(agent)
@@ -170,18 +168,18 @@ def test_an_offer_that_cannot_start_is_in_the_pool_again_and_the_answer_says_why
 
 
 def test_who_ends_a_cancelled_task_is_told_so_and_has_room_again(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=1)
     client.send()
     task, fence = client.take(agent)
-    client.post(f"/v1/tasks/{task}/cancel")
+    client.post("/v1/cancel", {"name": task})
     body = {"fence": fence, "status": "completed"}
     assert client.refused(409, "POST", f"/v1/tasks/{task}/finish", body) == "already_ended"
     assert client.capacity(agent) == {"current": 0, "max": 1, "available": 1}
 
 
 def test_the_class_of_a_task_is_called_class(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     client.send("soon")
     task = client.send("some day", **{"class": "batch"})
     assert client.get(f"/v1/tasks/{task}")["class"] == "batch"
@@ -193,7 +191,7 @@ def test_the_class_of_a_task_is_called_class(server: Server) -> None:
 
 
 def test_an_assignment_may_wait_for_capacity(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=1)
     client.send()
     task, fence = client.take(agent)
@@ -207,7 +205,7 @@ def test_an_assignment_may_wait_for_capacity(server: Server) -> None:
 
 
 def test_status_follows_what_an_agent_has_to_do(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=3)
 
     def status() -> str:
@@ -228,14 +226,14 @@ def test_status_follows_what_an_agent_has_to_do(server: Server) -> None:
 
 
 def test_who_joins_again_is_brought_up_to_date_and_keeps_its_tasks(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=2, role="tester")
     client.send()
     task, fence = client.take(agent)
     assert client.join(max_tasks=5, capabilities=["rust"]) == agent
     me = client.get("/v1/me")["agent"]
     assert me["capacity"] == {"current": 1, "max": 5, "available": 4}
-    assert me["capabilities"] == ["rust"]
+    assert me["capabilities"] == [client.kind, "rust"]
     assert [(one["task"], one["fence"]) for one in me["tasks"]] == [(task, fence)]
     for wrong in (0, 21, "3"):
         body = {"name": "ann", "max_tasks": wrong}
@@ -244,7 +242,7 @@ def test_who_joins_again_is_brought_up_to_date_and_keeps_its_tasks(server: Serve
 
 def test_duplicate_poll(server: Server) -> None:
     """Of many polls at once each task is given to one."""
-    client = server.tenant()
+    client = server.apart()
     agents = [client.join(f"agent {number}", max_tasks=2) for number in range(8)]
     tasks = {client.send() for _ in range(10)}
 
@@ -258,7 +256,7 @@ def test_duplicate_poll(server: Server) -> None:
 
 
 def test_progress_does_not_revive_a_finished_task(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=2)
     client.send()
     task, fence = client.take(agent)
@@ -273,11 +271,11 @@ def test_progress_does_not_revive_a_finished_task(server: Server) -> None:
 
 
 def test_a_cancelled_task_stays_cancelled(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join()
     client.send()
     task, fence = client.take(agent)
-    assert client.post(f"/v1/tasks/{task}/cancel")["changed"]
+    assert client.post("/v1/cancel", {"name": task})["changed"]
     end_ = {"fence": fence, "status": "completed"}
     assert client.http.post(f"/v1/tasks/{task}/finish", json=end_).status_code == 409
     assert client.state(task) == "cancelled"
@@ -287,7 +285,7 @@ def test_a_cancelled_task_stays_cancelled(server: Server) -> None:
 
 
 def test_the_fence_of_a_task_that_was_handed_on_is_stale(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     ann, bob = client.join("ann"), client.join("bob")
     client.send()
     task, old = client.take(ann)
@@ -308,7 +306,7 @@ def test_the_fence_of_a_task_that_was_handed_on_is_stale(server: Server) -> None
 
 
 def test_the_pool_does_not_ignore_what_a_task_needs(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join(max_tasks=3)
     first = client.send("first")
     second = client.send("second", needs=[first])
@@ -325,7 +323,7 @@ def test_the_pool_does_not_ignore_what_a_task_needs(server: Server) -> None:
 
 
 def test_an_offer_that_nobody_answers_is_not_stranded(hasty: Server) -> None:
-    client = hasty.tenant()
+    client = hasty.apart()
     silent, other = client.join("silent"), client.join("other")
     task = client.send(to=silent, how="offer")
     found: list[int] = []
@@ -343,7 +341,7 @@ def test_an_offer_that_nobody_answers_is_not_stranded(hasty: Server) -> None:
 
 
 def test_a_crash_fails_nobody_who_depends_on_it(hasty: Server) -> None:
-    client = hasty.tenant()
+    client = hasty.apart()
     dies, lives = client.join("dies"), client.join("lives", max_tasks=2)
     first = client.send("first")
     second = client.send("second", needs=[first])
@@ -362,7 +360,7 @@ def test_a_crash_fails_nobody_who_depends_on_it(hasty: Server) -> None:
 
 
 def test_messages_reach_whoever_works_and_leads_hear_of_ends(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     lead, agent = client.join("lead", is_lead=True), client.join("ann")
     task = client.send("work")
     _, fence = client.take(agent)
@@ -392,7 +390,7 @@ def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:
 
 
 def test_who_went_away_while_it_waited_gets_nothing(server: Server) -> None:
-    client = server.tenant()
+    client = server.apart()
     agent = client.join()
     waits = {"X-Weft-Agent": agent}
     with suppress(httpx.ReadTimeout):
@@ -409,12 +407,14 @@ def test_who_went_away_while_it_waited_gets_nothing(server: Server) -> None:
 
 @pytest.mark.chaos
 def test_hundreds_of_long_polls_on_one_token_are_answered(server: Server) -> None:
-    tenant = server.tenant()
+    crowd = server.apart()
     with server.open_store() as store:
-        token = identify(store, tenant.token, now=time.time())
+        token = identify(store, crowd.token, now=time.time())
         ids = [f"many-{number}" for number in range(1000 if CHAOS else 250)]
         for id in ids:
-            new = NewMember(id=id, name=id, slots=1, token=token.id, tenant=token.tenant)
+            new = NewMember(
+                id=id, name=id, slots=1, token=token.id, capabilities=(crowd.kind or "",)
+            )
             join(store, new, now=time.time())
 
     async def poll(client: httpx.AsyncClient, id: str) -> object:
@@ -426,7 +426,7 @@ def test_hundreds_of_long_polls_on_one_token_are_answered(server: Server) -> Non
     async def poll_all() -> list[object]:
         found: list[object] = []
         limits = httpx.Limits(max_connections=None)
-        about = {"Authorization": f"Bearer {tenant.token}"}
+        about = {"Authorization": f"Bearer {crowd.token}"}
         async with httpx.AsyncClient(
             base_url=server.url, headers=about, timeout=PATIENCE, limits=limits, verify=False
         ) as client:
@@ -437,7 +437,7 @@ def test_hundreds_of_long_polls_on_one_token_are_answered(server: Server) -> Non
             async with anyio.create_task_group() as group:
                 for id in ids:
                     group.start_soon(one, id)
-                await to_thread.run_sync(tenant.send)
+                await to_thread.run_sync(crowd.send)
         return found
 
     found = anyio.run(poll_all)

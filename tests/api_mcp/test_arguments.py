@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from pydantic import BaseModel
 
+from cases import each_case
 from weft.api.http import bodies
 from weft.api.mcp import arguments
 
@@ -33,7 +33,7 @@ def bounds_of(schema: dict[str, Any]) -> dict[str, Any]:
     return {**found, "items": bounds_of(one["items"])} if "items" in one else found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tool", "body", "shared"),
     [
         (arguments.JoinSwarm, bodies.Join, 5),

@@ -60,21 +60,21 @@ async def test_a_candidate_is_commented_sent_back_and_accepted(project: ServedPr
         shown = (await http.get(f"tasks/{task}/review")).json()
         [file] = shown["files"]
         assert [line["text"] for line in file["hunks"][0]["lines"]] == ["one", "two"]
-        on = f"reviews/{candidate}"
-        wrong = await post(f"{on}/comments", text="no such line", path="reviewed.txt", line=99)
+        on: dict[str, Any] = {"candidate": candidate}
+        wrong = await post("comment", **on, text="no such line", path="reviewed.txt", line=99)
         assert wrong.status_code == 422
-        unwanted = (await post(f"{on}/comments", text="unwanted")).json()["id"]
-        assert (await http.delete(f"{on}/comments/{unwanted}")).status_code == 200
-        drafted = await post(f"{on}/comments", text="Louder.", path="reviewed.txt", line=2)
-        assert drafted.status_code == 201
-        assert (drafted.json()["id"], drafted.json()["quoted"]) == (1, "two")
-        assert (await post(f"{on}/send")).json()["state"] == "sent_back"
+        unwanted = (await post("comment", **on, text="unwanted")).json()["comment"]["id"]
+        assert (await post("remove_comment", **on, comment=unwanted)).status_code == 200
+        drafted = await post("comment", **on, text="Louder.", path="reviewed.txt", line=2)
+        comment = drafted.json()["comment"]
+        assert (comment["id"], comment["quoted"]) == (1, "two")
+        assert (await post("send_round", **on)).json()["text"] == "Round 1 goes to the agent."
         newer = wait_for_review(project, 2)
-        refused = await post(f"{on}/accept")
+        refused = await post("accept_candidate", **on)
         assert refused.status_code == 409
         assert f"now candidate {newer} is in review" in refused.json()["detail"]
     async with project.over_http(reader) as tools:
-        assert "admin" in await tools.refused("review_action", action="accept", candidate=newer)
+        assert "admin" in await tools.refused("accept_candidate", candidate=newer)
     async with project.over_http(admin) as tools:
         assert [item["round"] for item in (await tools("get_reviews"))["reviews"]] == [2]
         view = await tools("get_review", task=task)
@@ -82,6 +82,6 @@ async def test_a_candidate_is_commented_sent_back_and_accepted(project: ServedPr
         answered = earlier["comment"]
         assert (answered["answer"], answered["reason"]) == ("handled", "shouted")
         assert earlier["line"] is None
-        await tools("review_action", action="accept", candidate=newer)
+        await tools("accept_candidate", candidate=newer)
     wait_until(lambda: project.state(task) is State.DONE)
     assert "Comment 1, on `reviewed.txt`:2" in project.prompt_of(task, 2)

@@ -68,7 +68,9 @@ async def test_a_member_and_who_sends_it_work_use_every_tool(
 
 async def everything(project: ServedProject, tools: Tools) -> None:
     listed = await tools.client.list_tools()
-    assert [one.name for one in listed.tools] == list(TOOLS)
+    listing = {one.name for one in listed.tools}
+    assert listing <= set(TOOLS)
+    assert listing >= {"join_swarm", "send_task", "cancel"}
     assert all(
         one.description and one.input_schema["additionalProperties"] is False
         for one in listed.tools

@@ -19,7 +19,7 @@ import anyio
 import psutil
 import pytest
 
-from databases import look
+from databases import look, sqlite_store
 from forked_python import ForkedPython
 from repositories import git, make_repository
 from store_helpers import url
@@ -77,7 +77,9 @@ class AttemptProject:
         place = self.root / ".weft" / "agents"
         place.mkdir(parents=True, exist_ok=True)
         arguments = f"commands: yes\nargs: [{self.token}]\n" if runs == "scripted" else ""
-        text = f"---\nruns: {runs}\n{arguments}{front}---\n{{{{ task.text }}}}\n"
+        # Most agents of these tests meet outside of their workspace; boxes have tests of their own.
+        box = "" if "sandbox" in front else "sandbox: off\n"
+        text = f"---\nruns: {runs}\n{arguments}{box}{front}---\n{{{{ task.text }}}}\n"
         beside = place / ".beside"
         beside.write_text(text)
         beside.rename(place / f"{name}.md")
@@ -270,7 +272,7 @@ class AttemptProject:
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[AttemptProject]:
     """On SQLite."""
-    made = AttemptProject(tmp_path / "project", f"sqlite:///{tmp_path / 'store' / 'weft.db'}")
+    made = AttemptProject(tmp_path / "project", sqlite_store(tmp_path / "store" / "weft.db"))
     yield made
     made.close()
 

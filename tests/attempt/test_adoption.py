@@ -208,7 +208,9 @@ def test_when_weft_stays_away_its_agents_end_and_that_is_no_failure(
 def test_what_was_only_being_set_up_is_ended_and_freed(project: AttemptProject) -> None:
     seconds = str(600 + os.getpid() / 1e7)
     go = project.root.parent / "go"
-    project.tune(f'[workspace]\nsetup = "test -e {go} || exec sleep {seconds}"\n')
+    project.tune(
+        f'[gate]\nsandbox = "off"\n[workspace]\nsetup = "test -e {go} || exec sleep {seconds}"\n'
+    )
     task = project.submit("write a new")
     program = project.engine()
 

@@ -302,7 +302,7 @@ END
     message = git(
         project.root, "log", "-1", "--format=%B", str(project.attempts(task)[0].candidate)
     )
-    assert message.startswith("t\n\nI did it.\n\nWeft-Run")
+    assert message.startswith("t\n\nI did it.\n\nAssisted-by: ")
 
 
 def test_a_hand_over_claims_the_files_of_its_arguments(project: AttemptProject) -> None:
@@ -325,6 +325,7 @@ def has_hops(project: AttemptProject, task: int, number: int) -> bool:
     return len(list_hops(project.store, task)) >= number
 
 
+@pytest.mark.each_store
 def test_no_kill_between_hops_loses_or_doubles_a_step(either: AttemptProject) -> None:
     make_loop(either)
     task = either.submit(agent="dispatch", text="t")

@@ -14,7 +14,7 @@ from databases import postgres_later
 from disk_directory import tmp_path as tmp_path
 from repositories import content, git
 from weft.model import State
-from weft.process import sandbox
+from weft.process import box
 from weft.project.own_repository import get_repository
 from weft.store.tokens import create_token
 from weft.workspace import fingerprint
@@ -74,6 +74,41 @@ def test_work_with_a_secret_of_wefts_in_it_is_blocked_and_no_candidate(
         assert token not in project.task(task).reason
     branches = git(project.root, "for-each-ref", "--format=%(refname)", "refs/weft/work")
     assert branches == ""
+
+
+def test_a_key_of_a_known_form_blocks_the_attempt(project: AttemptProject) -> None:
+    keys = {
+        "a GitHub token": "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3",
+        "an AWS key": "AKIA" + "Q7" * 8,
+        "a private key": "-----BEGIN OPENSSH PRIVATE KEY-----\n" + "b3BlbnNzaC1r\n" * 30,
+    }
+    tasks = {}
+    for number, (name, key) in enumerate(keys.items()):
+        (project.root.parent / f"key{number}").write_text(key)
+        project.shell(f"leak{number}", f"cat {project.root.parent}/key{number} > dir/k{number}")
+        tasks[name] = project.submit(agent=f"leak{number}", files=[f"dir/k{number}"])
+    project.serve()
+    for name, task in tasks.items():
+        assert project.state(task) is State.BLOCKED
+        assert name in project.task(task).reason
+
+
+def test_settings_of_weft_change_only_by_a_task_that_names_them(project: AttemptProject) -> None:
+    project.shell("sly", "echo new > a; mkdir -p .weft/agents; echo x > .weft/agents/sly.md")
+    project.shell(
+        "named", "echo '# more' >> weft.toml; mkdir -p .weft/agents; echo x > .weft/agents/other.md"
+    )
+    refused = [
+        project.submit(agent="sly", files=["a"]),
+        project.submit(agent="sly", files=["**"]),
+    ]
+    allowed = project.submit(agent="named", files=["weft.toml", ".weft/agents/*"])
+    project.serve()
+    for task in refused:
+        assert project.state(task) is not State.DONE
+        assert "settings of weft" in project.task(task).reason
+        assert all(attempt.outcome == "scope" for attempt in project.attempts(task))
+    assert project.state(allowed) is State.DONE, project.task(allowed).reason
 
 
 def test_a_secret_that_the_base_had_already_does_not_block(project: AttemptProject) -> None:
@@ -160,7 +195,7 @@ def test_a_set_up_may_take_longer_than_a_lease_and_than_t1(project: AttemptProje
 
 
 def _skip_without(kind: str) -> None:
-    able = sandbox.available()
+    able = box.available()
     if not (able.landlock if kind == "landlock" else able.bwrap):
         pytest.skip(f"{kind} is not to be had on this machine")
 
@@ -183,7 +218,9 @@ def test_a_sandboxed_agent_reads_no_secret_of_weft_or_of_the_user(
         project.root / ".git" / "weft" / "server.token",
         project.root / ".git" / "config",
     ]
-    opened = [home / ".kube/config", home / ".config/tool/settings", project.root / "dir/b"]
+    # Nothing of home and of the checkout is there that no file opens, secret or not.
+    secrets += [home / ".config/tool/settings", home / ".m2/settings.xml", project.root / "dir/b"]
+    opened = [home / ".kube/config"]
     for path in (*secrets, *opened):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -229,7 +266,8 @@ def test_a_sandboxed_agent_cannot_touch_the_repositorys_objects(
 
     def collect(_: object) -> None:
         """While the agent has commits of its own, the user's git is not disturbed."""
-        for place in common.glob("weft/workspaces/*/weft-*/ready"):
+        root = project.root
+        for place in root.parent.glob(f"{root.name}.weft/weft-*/ready"):
             git(project.root, "gc", "--quiet", "--force", "--prune=now")
             git(project.root, "fsck", "--strict")
             place.with_name("gone").touch()
@@ -247,7 +285,7 @@ def test_a_sandboxed_agent_cannot_touch_the_repositorys_objects(
     git(project.root, "gc", "--quiet", "--prune=now")
 
 
-@pytest.mark.skipif(sandbox.available().landlock == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(box.available().landlock == 0, reason="this kernel has no Landlock")
 def test_a_sandboxed_agent_writes_in_its_workspace_alone(
     project: AttemptProject, tmp_path: Path
 ) -> None:
@@ -279,7 +317,7 @@ echo "$said"
 """
 
 
-@pytest.mark.skipif(sandbox.available().landlock == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(box.available().landlock == 0, reason="this kernel has no Landlock")
 def test_a_sandboxed_agent_writes_what_is_its_own_and_nothing_else_of_the_users(
     project: AttemptProject, tmp_path: Path
 ) -> None:
@@ -337,7 +375,7 @@ def test_a_sandbox_that_is_not_to_be_had_is_warned_of(
     [warning] = [
         event.data for event in project.events(task, "progress") if "warning" in event.data
     ]
-    assert "without the sandbox bwrap" in warning["warning"]
+    assert "without the box bwrap" in warning["warning"]
 
 
 @pytest.mark.parametrize(

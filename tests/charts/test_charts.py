@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
+from cases import each_case
 from weft import plan
 from weft.charts import gantt_chart, graph_layout, text_gantt
 from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow
@@ -35,9 +34,9 @@ def make_chart(rows: int, bars: int = 1) -> GanttChart:
     )
 
 
-@pytest.mark.parametrize("width", [10, 60, 100, 300])
-@pytest.mark.parametrize(("rows", "bars"), [(1, 1), (3, 9), (60, 2), (200, 9)])
-@pytest.mark.parametrize("draw", [text_gantt.draw_bars, text_gantt.draw_load])
+@each_case("width", [10, 60, 100, 300])
+@each_case(("rows", "bars"), [(1, 1), (3, 9), (60, 2), (200, 9)])
+@each_case("draw", [text_gantt.draw_bars, text_gantt.draw_load])
 def test_a_text_chart_fits_the_terminal(
     rows: int, bars: int, width: int, draw: Callable[[GanttChart, int], Iterator[str]]
 ) -> None:
@@ -60,7 +59,7 @@ def test_labels_of_bars_are_escaped_and_cut() -> None:
     assert drawn.count("<rect") == 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spans", "lanes"),
     [
         ([], []),

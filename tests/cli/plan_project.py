@@ -59,7 +59,9 @@ class Project:
         place = self.root / ".weft" / "agents"
         place.mkdir(parents=True, exist_ok=True)
         commands = "commands: yes\n" if runs == "scripted" else ""
-        text = f"---\nruns: {runs}\n{commands}{front}---\n{{{{ task.text }}}}\n"
+        # Commands of these tests meet outside of their workspace.
+        box = "" if runs == "scripted" or "sandbox" in front else "sandbox: off\n"
+        text = f"---\nruns: {runs}\n{commands}{box}{front}---\n{{{{ task.text }}}}\n"
         (place / f"{name}.md").write_text(text)
 
     def write(self, text: str, name: str = "plan.md") -> Path:

@@ -32,7 +32,7 @@ def make_project(root: Path, **agents: str) -> Path:
 
 def runs(*command: str) -> str:
     """An agent file for a command line."""
-    return f"---\nruns: {json.dumps(command)}\n---\n{{{{ task.text }}}}\n"
+    return f"---\nruns: {json.dumps(command)}\nsandbox: off\n---\n{{{{ task.text }}}}\n"
 
 
 def weft(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -98,7 +98,7 @@ def agents_of(project: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if Path(process.cwd()).is_relative_to(project / ".git" / "weft" / "workspaces"):
+            if Path(process.cwd()).is_relative_to(project.with_name(f"{project.name}.weft")):
                 found.append(process)
         except (psutil.Error, OSError):
             continue

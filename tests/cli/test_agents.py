@@ -13,10 +13,11 @@ from cli.shell import answer, assert_one_sentence, make_project, runs, started, 
 from databases import look, postgres_later
 from repositories import content, make_repository
 from weft.agents.prompt import Briefing, write_prompt
+from weft.config import BoxKind
 from weft.maintenance.detection import detect
 from weft.maintenance.examination import examine
 from weft.maintenance.project_files import init
-from weft.process import sandbox
+from weft.process import box
 from weft.project.site import read_agent
 from weft.store import open_store
 from weft.store.limit_table import stop_agent
@@ -52,7 +53,7 @@ def test_agents_are_listed_with_their_programs_and_broken_files_with_their_error
         "version": "2.1.325",
         "stage": "implement",
         "provider": "anthropic",
-        "sandbox": sandbox.available().best().value,
+        "sandbox": box.available().resolve(BoxKind.ON).value,
         "running": 0,
         "limit": None,
         "stopped": None,

@@ -65,7 +65,7 @@ def test_a_missing_program_of_the_check_pauses_the_run_and_charges_nobody(
     project: Project, tell: Tell, tmp_path: Path
 ) -> None:
     tool = make_tool(tmp_path / "tool")
-    project.settings(f'[gate]\nrun = "{tool}"\n')
+    project.settings(f'[gate]\nsandbox = "off"\nrun = "{tool}"\n')
     project.write(breaking(tool))
     summary = run_plan(tell, "--slots", "2")
     [need] = summary["needs_you"]
@@ -82,7 +82,7 @@ def test_a_missing_program_of_the_check_pauses_the_run_and_charges_nobody(
 
     tool.unlink()
     tool.mkdir()  # the agents' `rm -f` leaves it, and `test -d` is the check now
-    project.settings(f'[gate]\nrun = "test -d {tool}"\n')
+    project.settings(f'[gate]\nsandbox = "off"\nrun = "test -d {tool}"\n')
     tell("runs", "update", run)
     tell("resume", run)
     summary = told(tell, "run", "--resume")
@@ -97,7 +97,7 @@ def test_the_same_failure_of_two_tasks_without_a_common_file_makes_the_base_susp
     service = tmp_path / "service"
     service.touch()
     line = f"test -e {service} || {{ echo cannot reach the database; exit 1; }}"
-    project.settings(f'[gate]\nrun = "{line}"\n')
+    project.settings(f'[gate]\nsandbox = "off"\nrun = "{line}"\n')
     project.write(breaking(service))
     [need] = run_plan(tell, "--slots", "2")["needs_you"]
     assert "Your tests fail on weft/" in need["text"]
@@ -139,7 +139,7 @@ def test_no_agent_of_an_untested_run_starts_on_a_red_base(
     project: Project, tell: Tell, tmp_path: Path
 ) -> None:
     flag = tmp_path / "flag"
-    project.settings(f'[gate]\nrun = "test -e {flag}"\n')
+    project.settings(f'[gate]\nsandbox = "off"\nrun = "test -e {flag}"\n')
     project.write(plan(*FOUR))
     run = submit_untested(project)
     [need] = needs(tell)
@@ -173,7 +173,7 @@ def test_a_set_up_that_stops_working_is_one_need_and_charges_nobody(
 ) -> None:
     service = tmp_path / "service"
     service.touch()
-    project.settings(f"[workspace]\nsetup = 'test -e {service}'\n")
+    project.settings(f"[gate]\nsandbox = 'off'\n[workspace]\nsetup = 'test -e {service}'\n")
     project.write(breaking(service))
     [need] = run_plan(tell, "--slots", "1")["needs_you"]
     assert "cannot be set up" in need["text"]
@@ -191,7 +191,7 @@ def test_a_set_up_that_fails_for_a_task_and_not_on_the_base_blocks_the_task(
     """The set-ups: of the preflight, of the first attempt, of the base, of the second attempt."""
     count = tmp_path / "count"
     line = f"echo x >> {count}; case $(grep -c x {count}) in 2|4) exit 3;; esac"
-    project.settings(f"[workspace]\nsetup = '{line}'\n")
+    project.settings(f"[gate]\nsandbox = 'off'\n[workspace]\nsetup = '{line}'\n")
     project.write(plan(FOUR[0]))
     [need] = run_plan(tell)["needs_you"]
     assert "The set-up command" in need["text"]

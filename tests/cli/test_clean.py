@@ -16,7 +16,7 @@ def test_clean_says_what_it_freed_and_what_it_kept_and_why(tmp_path: Path) -> No
     assert [item["name"] for item in foretold["kept"]] == [told["branch"]]
     shown = weft(project, "clean", "--older-than", "0d")
     assert shown.returncode == 0, shown
-    assert "freed  workspace .git/weft/workspaces/1: no task uses it, " in shown.stdout
+    assert "freed  workspace ../project.weft/weft-1: no task uses it, " in shown.stdout
     assert f"kept   branch {told['branch']}: the result of task 1, not in your" in shown.stdout
     assert "Freed 1 attempt, 1 workspace: " in shown.stdout
     assert weft(project, "clean", "--older-than", "0d").stdout.endswith("Freed nothing: 0 bytes.\n")

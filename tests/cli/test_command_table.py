@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import click
-import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from cases import each_case
 from repositories import make_repository
 from weft.cli import COMMANDS, SECTIONS, agents, plan, weft
 from weft.cli.command_group import CommandTable, load_command
@@ -19,7 +19,7 @@ from weft.cli.command_group import CommandTable, load_command
 HEAVY = {"anyio", "asyncio", "fastapi", "mcp", "psycopg", "rich", "sqlite3"}
 
 
-@pytest.mark.parametrize("table", [COMMANDS, agents.COMMANDS, plan.COMMANDS])
+@each_case("table", [COMMANDS, agents.COMMANDS, plan.COMMANDS])
 def test_the_table_has_the_short_help_of_each_command(table: CommandTable) -> None:
     for name, (address, help) in table.items():
         command = load_command(address)
@@ -27,7 +27,7 @@ def test_the_table_has_the_short_help_of_each_command(table: CommandTable) -> No
         assert command.get_short_help_str(limit=1000) == help
 
 
-@pytest.mark.parametrize("group", [weft, agents.command, plan.command])
+@each_case("group", [weft, agents.command, plan.command])
 def test_one_line_helps_fit_80_columns(group: click.Group) -> None:
     for name, command in group.commands.items():
         width = max(map(len, group.commands))
@@ -57,7 +57,7 @@ def test_help_of_a_command_is_that_of_its_option() -> None:
     assert "Did you mean check?" in mistyped.output
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@each_case("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_that_asks_weft(shell: str) -> None:
     script = CliRunner().invoke(weft, ["completion", shell])
     assert script.exit_code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,24 +20,30 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
+def init(directory: Path) -> Any:
+    done = weft(directory, "init", "--json")
+    assert done.returncode == 1, "no agent is installed, and there is no commit"
+    return json.loads(done.stdout)
+
+
 def test_init_writes_its_files_once_and_never_overwrites(repository: Path) -> None:
     (repository / ".weft" / "agents").mkdir(parents=True)
     (repository / ".weft" / "agents" / "implement.md").write_text("mine")
     (repository / "sub").mkdir()
-    first = answer(repository / "sub", "init", "--json")
+    first = init(repository / "sub")
     assert "weft.toml" in first["created"]
     assert first["kept"] == [".weft/agents/implement.md"]
     agents = {"implement", "test", "review", "judge", "plan", "lead", "try"}
     assert {file.stem for file in (repository / ".weft" / "agents").iterdir()} == agents
     assert (repository / ".weft" / "agents" / "implement.md").read_text() == "mine"
-    again = answer(repository, "init", "--json")
+    again = init(repository)
     assert again["created"] == []
 
 
 def test_init_does_not_write_through_a_link(repository: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     (repository / "weft.toml").symlink_to(outside)
-    assert "weft.toml" in answer(repository, "init", "--json")["kept"]
+    assert "weft.toml" in init(repository)["kept"]
     assert not outside.exists()
 
 
@@ -71,7 +78,7 @@ def test_outside_a_repository_a_command_says_what_to_do(tmp_path: Path, command:
 def test_a_worker_outside_a_repository_is_told_of_servers(tmp_path: Path) -> None:
     assert_one_sentence(weft(tmp_path, "worker"), 2, "in no git repository", "--server")
     leaving = weft(tmp_path, "worker", "--leave", HOME=str(tmp_path))
-    assert_one_sentence(leaving, 2, "in no git repository", "--remote", "it has joined no server")
+    assert_one_sentence(leaving, 2, "in no git repository", "--server", "it has joined no server")
 
 
 def test_doctor_outside_a_repository_still_looks_at_the_programs(tmp_path: Path) -> None:
@@ -82,7 +89,7 @@ def test_doctor_outside_a_repository_still_looks_at_the_programs(tmp_path: Path)
 
 
 def test_what_init_writes_is_a_valid_configuration(repository: Path) -> None:
-    answer(repository, "init", "--json")
+    init(repository)
     assert answer(repository, "doctor", "--json")["ok"]
 
 
@@ -96,7 +103,7 @@ def test_limits_are_shown_set_and_kept(repository: Path) -> None:
         "owner": None,
         "source": "default",
     }
-    assert before["stage/implement"]["capacity"] == 3
+    assert before["stage/implement"]["capacity"] == 4
     told = answer(repository, "limits", "set", "llm", "5", "--json")
     assert told == {"resource": "llm", "capacity": 5, "before": 12}
     told = answer(repository, "limits", "--json", "set", "llm", "5")
@@ -131,9 +138,9 @@ def test_doctor_says_that_the_limits_are_in_order(repository: Path) -> None:
     answer(repository, "limits", "--json")
     report = weft(repository, "doctor")
     assert report.returncode == 0
-    assert "ok       limits: 12 set, none reached; this configuration agrees\n" in report.stdout
+    assert "ok       limits: 10 set, none reached; this configuration agrees\n" in report.stdout
     answer(repository, "limits", "--json", "set", "llm", "0")
-    assert "limits: 12 set, 1 reached" in weft(repository, "doctor").stdout
+    assert "limits: 10 set, 1 reached" in weft(repository, "doctor").stdout
     assert "ok       limits" not in weft(repository, "doctor", WEFT_LIMIT_LLM="7").stdout
 
 
@@ -154,6 +161,7 @@ def test_setting_a_limit_warns_when_a_file_still_says_otherwise(repository: Path
     ("arguments", "words"),
     [
         (("limitz",), ("There is no command 'limitz'", "Did you mean limits?")),
+        (("merge",), ("There is no command 'merge'", "Did you mean land?")),
         (("limits", "set", "lm", "3"), ("no limit 'lm'", "Did you mean llm?")),
         (("limits", "set", "llm", "many"), ("many",)),
         (("limits", "set", "provider:a\nb", "3"), (r"'provider:a\nb'", "cannot be printed")),
@@ -208,6 +216,7 @@ def test_a_store_that_cannot_be_reached_is_one_sentence_without_the_password(
     assert "hunter2" not in done.stderr
 
 
+@pytest.mark.each_store
 def test_the_same_commands_work_on_postgresql(repository: Path, url: str) -> None:
     assert answer(repository, "limits", "set", "llm", "5", "--json", WEFT_STORE=url)["before"] == 12
     shown = answer(repository, "limits", "--json", WEFT_STORE=url)["limits"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.plan_project import Project, plan
+from databases import sqlite_store
 
 HELD = plan(
     "Good: one.txt: write one.txt 1",
@@ -16,7 +17,7 @@ HELD = plan(
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 def test_a_held_task_waits_for_a_person_until_its_mark_changes(project: Project) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.plan_project import Project, plan
+from databases import sqlite_store
 from repositories import commit_all, git
 from user_state import walk
 
@@ -22,7 +23,7 @@ fi
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 def test_a_run_ends_with_the_command_that_lands_it(project: Project) -> None:
@@ -91,3 +92,15 @@ def test_land_without_an_ended_run_says_how_to_get_one(project: Project) -> None
     assert done.stderr == (
         "weft: No run has ended with landed work yet; `weft ps` shows the runs.\n"
     )
+
+
+def test_a_run_from_a_detached_head_ends_with_a_command_that_works(project: Project) -> None:
+    project.write(ONE)
+    git(project.root, "switch", "--quiet", "--detach")
+    last = project.weft("run", "plan.md").stdout.splitlines()[-1]
+    assert last == f"next: weft land {project.run_id()} --onto BRANCH"
+    git(project.root, "checkout", "--quiet", "--", ".")
+    words = last.removeprefix("next: weft ").replace("BRANCH", "main").split()
+    done = project.weft(*words)
+    assert done.returncode == 0, done.stderr
+    assert git(project.root, "show", "main:one.txt").strip() == "1"

@@ -161,7 +161,7 @@ def test_warnings_alone_are_no_failure(weft: Weft) -> None:
     assert done.status == 0
     assert "[overlap]" in done.out
     last = (
-        "plan.md: 5 tasks in 2 phases, 1 warning; about 25 min on 3 slots (a guess: 5 min for each "
+        "plan.md: 5 tasks in 2 phases, 1 warning; about 25 min on 4 slots (a guess: 5 min for each "
         "task and 10 min for 1 step of yours)."
     )
     assert done.out.splitlines()[-1] == last
@@ -184,12 +184,12 @@ def test_check_as_json_is_what_the_issue_says(weft: Weft) -> None:
     assert answer["critical_path"][:2] == ["1.1", "2.1"]
     assert answer["bounds"] == {
         "critical_path": 1200,
-        "work_per_slot": 300,
+        "work_per_slot": 225,
         "busiest_file": 600,
         "file": "src/app.py",
         "lower": 1200,
     }
-    assert (answer["predicted_seconds"], answer["slots"]) == (1500, 3), "ten minutes for the person"
+    assert (answer["predicted_seconds"], answer["slots"]) == (1500, 4), "ten minutes for the person"
 
 
 def test_the_json_of_a_bad_plan_is_printed_and_fails(weft: Weft) -> None:
@@ -345,7 +345,7 @@ def test_show_tells_who_waits_for_whom_and_when_what_runs(weft: Weft) -> None:
         "Phase 2: Pages · one after the other · after phase 1 (line 11)",
         "waits for 2.1 (one after the other)",
         "(waits for a person)",
-        "Predicted:      25 min for 3 tasks on 3 slots",
+        "Predicted:      25 min for 3 tasks on 4 slots",
         "At best:        20 min: 20% less than predicted",
         "Critical path:  1.1 → 2.1 → 2.2",
         "Shorter:        split src/app.py between 1.1 and 1.2: −5 min",

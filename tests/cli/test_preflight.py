@@ -12,18 +12,21 @@ import pytest
 
 from cli.in_process import Tell, teller
 from cli.plan_project import Project, plan
+from databases import sqlite_store
 from repositories import commit_all, git
 from wait_until import wait_until
 from weft.errors import InputError
+from weft.project.project import get_project
 from weft.store import open_store
 from weft.store.limit_table import stop_agent
+from weft.worker.preflight import preflight_checkout
 
 ONE = plan("Write a: one.txt: write one.txt 1")
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ def test_a_pass_is_known_by_tree_command_and_what_the_workspace_brings(
     project: Project, tell: Tell, tmp_path: Path
 ) -> None:
     count = tmp_path / "count"
-    check = f'[gate]\nrun = "echo x >> {count}"\n'
+    check = f'[gate]\nsandbox = "off"\nrun = "echo x >> {count}"\n'
 
     def runs_since(before: int) -> int:
         tell("run", "plan.md", "--no-write")
@@ -141,7 +144,7 @@ def test_a_pass_with_files_that_changed_meanwhile_is_not_known(
     env.write_text("broken\n")
     setup = f"sh -c 'echo fine > {env}; cp {env} .env'"
     project.settings(
-        f'[gate]\nrun = "echo x >> {count}; grep -q fine .env"\n'
+        f'[gate]\nsandbox = "off"\nrun = "echo x >> {count}; grep -q fine .env"\n'
         f'[workspace]\ncopy = [".env"]\nsetup = """{setup}"""\n'
     )
     project.write(ONE)
@@ -240,7 +243,9 @@ def test_an_editable_install_that_the_check_does_not_use_is_no_fault(
 
 def test_a_preflight_that_is_killed_leaves_nothing(project: Project, tmp_path: Path) -> None:
     started = tmp_path / "started"
-    project.settings(f'[gate]\nrun = "test -e {started} || {{ touch {started}; sleep 600; }}"\n')
+    project.settings(
+        f'[gate]\nsandbox = "off"\nrun = "test -e {started} || {{ touch {started}; sleep 600; }}"\n'
+    )
     project.write(ONE)
     process = project.start("run", "plan.md")
     wait_until(started.exists)
@@ -250,6 +255,27 @@ def test_a_preflight_that_is_killed_leaves_nothing(project: Project, tmp_path: P
     done = project.weft("run", "plan.md")
     assert done.returncode == 0, done.stderr
     wait_until(lambda: not project.rows("SELECT * FROM leases WHERE state <> 'released'"))
+    assert "%check" not in git(project.root, "for-each-ref")
+
+
+def test_a_check_that_a_person_stops_is_a_fault_and_leaves_nothing(
+    project: Project, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    project.settings(f'[gate]\nsandbox = "off"\nrun = "touch {started}; echo at work; sleep 600"\n')
+    commit_all(project.root)
+    seen: list[str] = []
+
+    def watch(_seconds: float, line: str) -> bool:
+        seen.append(line)
+        return not started.exists()
+
+    environment = {**os.environ, "WEFT_STORE": project.url}
+    _, fault = preflight_checkout(get_project(project.root, environment), watch)
+    assert fault.startswith("You stopped the check of main (")
+    assert "a quicker check" in fault
+    assert seen[0] == ""
+    assert is_untouched(project)
     assert "%check" not in git(project.root, "for-each-ref")
 
 
@@ -278,7 +304,9 @@ def test_with_allow_red_only_tests_that_pass_on_the_base_count(
             "Bad: bad.txt: attempt 1: write bad.txt 1; attempt 2: write bad.txt 2",
         )
     )
-    assert "Your tests fail on main" in refusal(tell)
+    text = refusal(tell)
+    assert "Your tests fail on main" in text
+    assert "`weft run PLAN --allow-red` starts the run and allows the 1 test" in text
     output = tell("run", "plan.md", "--allow-red", "--no-write")
     assert "1 test may fail, as on the base" in output
     states = project.states()
@@ -292,7 +320,10 @@ def test_with_allow_red_only_tests_that_pass_on_the_base_count(
 def test_allow_red_is_refused_for_another_runner(project: Project, tell: Tell) -> None:
     project.settings('[gate]\nrun = "echo not ok 1; false"\n')
     project.write(ONE)
-    assert "no summary of failed tests by pytest or unittest" in refusal(tell, "--allow-red")
+    text = refusal(tell, "--allow-red")
+    assert text.startswith("--allow-red cannot tell which tests fail: its output has no summary")
+    assert "add `-rfE` to it" in text
+    assert "`--allow-red` cannot be used" in refusal(tell)
     assert is_untouched(project)
 
 

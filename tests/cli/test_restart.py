@@ -8,6 +8,7 @@ import pytest
 
 from cli.in_process import Tell, teller, told
 from cli.plan_project import Project, plan
+from databases import sqlite_store
 from repositories import git
 from weft.errors import InputError
 from weft.store import open_store
@@ -21,7 +22,7 @@ HALF = plan(
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from cli.plan_project import Project, plan
 from cli.terminal import Terminal
+from databases import sqlite_store
 from repositories import git
 
 ANSWERS = r"done\n```weft-review\n1 handled: renamed\n2 answered: it is right\n3 handled: gone\n```"
@@ -23,7 +24,7 @@ ROUNDS = plan(
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 def show(project: Project, task: str = "1.1") -> Any:
@@ -173,3 +174,21 @@ def test_a_sheet_of_another_candidate_or_with_changed_lines_is_refused(project: 
     other = project.weft("review", "1.1", "--accept", "--candidate", "9.9")
     assert (other.returncode, "Candidate 9.9 is not in review" in other.stderr) == (1, True)
     assert project.answer("review", "--json")[0]["round"] == 1
+
+
+def test_a_change_outside_the_claims_lands_and_is_told_everywhere(project: Project) -> None:
+    project.write(plan("Write one: one.txt: write one.txt 1; write docs/index.md 2"))
+    ran = project.weft("run", "plan.md", "--review")
+    assert (
+        "  also changed, outside the files of their tasks:\n    docs/index.md (1.1)" in ran.stdout
+    )
+    assert show(project)["outside"] == ["docs/index.md"]
+    sheet = project.weft("review", "1.1").stdout
+    assert "# also changed docs/index.md, outside the files of its task" in sheet
+    told = "also changed docs/index.md: outside its files, which no other task held"
+    assert told in project.weft("why", "1.1").stdout
+    assert project.answer("why", "1.1", "--json")["outside"] == ["docs/index.md"]
+    project.answer("review", "1.1", "--accept", "--json")
+    done = project.answer("run", "--resume", "--json")
+    assert list(done["outside"]) == ["docs/index.md"]
+    assert git(project.root, "show", f"weft/{project.run_id()}:docs/index.md").strip() == "2"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.plan_project import Project, plan, without_marks
-from databases import postgres_later
+from databases import postgres_later, sqlite_store
 from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.store import open_store
@@ -22,7 +22,7 @@ TWO = plan("Write a: one.txt: write one.txt 1", "Write b: two.txt: write two.txt
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_plan_becomes_one_branch_and_nothing_else_changes(everywhere: Project)
     assert (project.content("one.txt"), project.content("two.txt")) == ("1\n", "2\n")
     assert f"next: weft land {project.run_id()}" in done.stdout
     assert "2 of 2 done" in done.stdout
-    assert "at best" in done.stdout
+    assert "ran " not in done.stdout, "no times of a run of a few seconds"
     assert "\x1b" not in done.stdout + done.stderr, "no terminal, no escapes"
     after = (project.root / "plan.md").read_text()
     assert after.count("- [x]") == 2
@@ -104,7 +104,7 @@ def test_json_is_all_there_is_on_standard_output(project: Project) -> None:
     told = json.loads(done.stdout)
     assert {one["name"]: one["state"] for one in told["tasks"]} == {"1.1": "done", "1.2": "done"}
     assert all(re.fullmatch("[0-9a-f]{40}", one["commit"]) for one in told["tasks"])
-    assert 0 < told["lower_bound_seconds"] <= told["seconds"]
+    assert told["seconds"] > 0
     assert told["attempts"] == 2
     assert path.read_bytes() == before
     assert git(project.root, "rev-parse", "release") == git(
@@ -316,7 +316,9 @@ def test_what_is_odd_about_a_run_is_told_while_it_runs_and_in_the_end(project: P
         runs=f"[sh, -c, '{reach}', one]",
         front="sandbox: {kind: off, network: false}\n",
     )
-    project.settings(f"\n[gate]\nrun = 'mkdir {once} 2>/dev/null && exit 1 || exit 0'\n")
+    project.settings(
+        f"\n[gate]\nsandbox = 'off'\nrun = 'mkdir {once} 2>/dev/null && exit 1 || exit 0'\n"
+    )
     project.write(plan("Write a: one.txt: -"))
     (root / "notes.txt").write_text("mine\n")
     done = project.weft("run", "plan.md", "--no-preflight")

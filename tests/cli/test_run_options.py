@@ -9,6 +9,7 @@ import pytest
 
 from cli.plan_project import Project, plan
 from cli.shell import assert_one_sentence
+from databases import sqlite_store
 from repositories import commit_all, git
 from wait_until import PATIENCE, wait_until
 
@@ -25,7 +26,7 @@ def more_than(project: Project, name: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 def untouched(project: Project) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ import pytest
 
 from cli.plan_project import Project
 from cli.shell import assert_one_sentence
+from databases import sqlite_store
 from weft.model import NewTask
 from weft.store import open_store
 from weft.store.tasks import submit
@@ -19,7 +20,7 @@ from weft.swarm.membership import join
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 def words(project: Project) -> list[tuple[object, object, object]]:
@@ -86,7 +87,6 @@ def test_members_are_listed_with_what_they_can_and_how_busy_they_are(project: Pr
             "is_lead": True,
             "role": "tests",
             "capabilities": ["python", "sql"],
-            "tenant": None,
             "capacity": {"current": 0, "max": 3, "available": 3},
             "status": "idle",
         }

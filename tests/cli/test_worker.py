@@ -14,10 +14,14 @@ from cli.shell import make_project, started, wait_line
 from databases import look
 from repositories import content, git
 from wait_until import wait_until
+from weft.cli.worker import WorkerLog
+from weft.errors import StoreError
 from weft.model import NewTask
 from weft.project.project import get_project
 from weft.runs import single_task
 from weft.store import open_store
+from weft.store.remote_store import RemoteStore
+from weft.store.server_client import Server
 from weft.store.tasks import submit
 
 
@@ -100,3 +104,12 @@ def test_a_worker_does_no_task_of_another_repository(root: Path, tmp_path: Path)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
     assert states(url) == ["ready", "done"]
+
+
+def test_an_idle_worker_ends_although_its_server_is_gone() -> None:
+    """Without --exit-when-idle, or before that time, the error goes on to be logged."""
+    with RemoteStore(Server(url="http://127.0.0.1:9", token="gone")) as store:
+        assert WorkerLog(store, after=0, as_json=False, idle=0.0).look()
+        for idle in (None, 60.0):
+            with pytest.raises(StoreError):
+                WorkerLog(store, after=0, as_json=False, idle=idle).look()

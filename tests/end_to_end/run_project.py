@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from databases import look
+from databases import look, sqlite_store
 from forked_python import ForkedPython
 from repositories import commit_all, git, listing
 from user_state import walk
@@ -44,7 +44,7 @@ TESTED = "! grep -rqs BROKEN src"
 class RunProject:
     def __init__(self, place: Path, url: str | None = None) -> None:
         self.root = place / "project"
-        self.url = url or f"sqlite:///{place / 'store' / 'weft.db'}"
+        self.url = url or sqlite_store(place / "store" / "weft.db")
         self.plan = self.root / "plan.md"
         self.environment = {
             **{
@@ -68,6 +68,8 @@ class RunProject:
     def settings(self, check: str | None = TESTED, rest: str = "", **tuning: float) -> None:
         numbers = "".join(f"{key} = {value}\n" for key, value in {**TUNING, **tuning}.items())
         gate = "" if check is None else f"[gate]\nrun = {json.dumps(check)}\n"
+        if str(self.root.parent) in f"{check}{rest}":  # it meets others outside of its workspace
+            gate = (gate or "[gate]\n") + 'sandbox = "off"\n'
         self.write(**{"weft.toml": f"[tuning]\n{numbers}{gate}{rest}"})
 
     def agent(self, name: str, front: str = "", text: str = "{{ task.text }}") -> None:
@@ -78,7 +80,7 @@ class RunProject:
     def shell(self, name: str, commands: str) -> None:
         """An agent that is a shell script, whatever its prompt says."""
         argv = json.dumps(["sh", "-c", commands])
-        self.write(**{f".weft/agents/{name}.md": f"---\nruns: {argv}\n---\n"})
+        self.write(**{f".weft/agents/{name}.md": f"---\nruns: {argv}\nsandbox: off\n---\n"})
 
     def write(self, **files: str) -> None:
         for name, text in files.items():

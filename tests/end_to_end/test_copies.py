@@ -104,6 +104,6 @@ def test_a_moved_repository_keeps_its_identity_and_makes_its_workspaces_anew(
     with open_store(store_of(moved)) as store:
         assert identity(store) == before
     entries = git(moved, "worktree", "list", "--porcelain").split("\n\n")
-    used = [entry for entry in entries if f"worktree {moved}/.git/weft/workspaces" in entry]
+    used = [entry for entry in entries if f"worktree {moved}.weft/" in entry]
     assert used
     assert "prunable" not in "".join(used)  # an entry of the old place waits for its next use

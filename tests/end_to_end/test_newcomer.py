@@ -53,7 +53,7 @@ def test_a_newcomer_lands_a_plan_and_pays_for_no_mistake_of_the_set_up(tmp_path:
     # Without an agent and with failing tests: both are said, and no run is made.
     lacking = {**environment, "PATH": WITHOUT_CLAUDE}
     done = run_block(set_up, root, lacking)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     for words in (
         'export PYTHONPATH="$PWD/src" && .venv/bin/python -m unittest discover -s tests',
         ".venv: linked into each workspace",

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(100)
 SECRET = "violet tango marzipan 42"  # of no shape that home would know
 AGENT = """---
 runs: [sh, -c, {script}]
+sandbox: off
 env: [ACME_API_KEY]
 ---
 {{{{ task.text }}}}

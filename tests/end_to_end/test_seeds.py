@@ -38,6 +38,7 @@ def write_prd(project: RunProject, *stories: dict[str, Any]) -> None:
     project.write(**{"prd.json": json.dumps({"title": "Stories", "stories": stories})})
 
 
+@pytest.mark.each_store
 def test_003_1_and_4_independent_stories_run_together_and_no_file_has_two_workers(
     either: RunProject,
 ) -> None:

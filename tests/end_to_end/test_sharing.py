@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from databases import postgres_later
 from end_to_end.run_observer import Watcher
 from end_to_end.run_project import RunProject, overlap
@@ -22,6 +24,7 @@ def parallel(count: int, seconds: float = 0.5, agent: str = "", until: str = "")
     return "## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks)
 
 
+@pytest.mark.each_store
 def test_workers_help_a_run_and_all_keep_to_its_limits(either: RunProject) -> None:
     go = either.root.parent / "go"
     either.plan.write_text(parallel(6, until=str(go)))

@@ -101,6 +101,7 @@ def test_killed_teams_come_to_the_same_choice(either: RunProject) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(not CHAOS, reason="the longer version: make chaos")
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.each_store
 def test_teams_survive_many_kills(tmp_path: Path, url: str, seed: int) -> None:
     project = RunProject(tmp_path, url)
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from cli.plan_project import Project as PlanProject
 from forge.conftest import Forge
 from repositories import git
@@ -45,7 +46,7 @@ def test_an_issue_is_a_task_with_its_number_and_text() -> None:
     assert {problem.code for problem in reading.problems} == {"no-files"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "needs"),
     [
         ("Depends on #12", [12]),

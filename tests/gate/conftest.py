@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from databases import sqlite_store
 from gate.gate_run import HASTY, GateProcesses, Stage, make_project
 from gate.repositories import Repository
 from weft.store import open_store
@@ -42,7 +43,7 @@ def home() -> Iterator[Path]:
 @pytest.fixture
 def stage(home: Path) -> Iterator[Stage]:
     """A repository with a run that has no tasks yet; its store is a file."""
-    with open_store(f"sqlite:///{home / 'weft.db'}", tuning=HASTY) as store:
+    with open_store(sqlite_store(home / "weft.db"), tuning=HASTY) as store:
         yield Stage(store, make_project(home / "project"))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from weft.config import Config, GateSettings, Tuning
+from weft.config import BoxKind, Config, GateSettings, Tuning
 from weft.gate.gate_loop import Gate
 from weft.store import open_store
 from weft.worker.engine import Interrupted, open_site, serving
@@ -50,7 +50,7 @@ async def serve(spec: dict[str, Any]) -> None:
         name: tuple(one) if isinstance(one, list) else one for name, one in spec["gate"].items()
     }
     tuning = Tuning(**spec["tuning"])
-    config = Config(gate=GateSettings(**gate), tuning=tuning)
+    config = Config(gate=GateSettings(**{"sandbox": BoxKind.OFF, **gate}), tuning=tuning)
     with (
         open_store(spec["store"], tuning=tuning) as store,
         open_site(store, Path(spec["root"]), config, dict(os.environ)) as site,

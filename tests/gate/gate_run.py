@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from wait_until import PATIENCE, wait_until
 from weft import git
-from weft.config import Config, GateSettings, RunSettings, Tuning
+from weft.config import BoxKind, Config, GateSettings, RunSettings, Tuning
 from weft.errors import NotFound, Refused
 from weft.gate.gate_loop import Gate
 from weft.gate.proof import verify
@@ -230,7 +230,8 @@ def task(name: str, *files: str, **fields: Any) -> NewTask:
 
 
 def settings(**gate: Any) -> GateSettings:
-    return replace(GateSettings(slots=2, run=NOBODY_BROKEN), **gate)
+    """Return settings of [gate]; many checks of these tests write outside of their workspace."""
+    return replace(GateSettings(slots=2, run=NOBODY_BROKEN, sandbox=BoxKind.OFF), **gate)
 
 
 @contextmanager
@@ -299,7 +300,9 @@ class GateProcesses:
         assert self._program.stdout is not None
         note = self._home / f"note{len(self._pids)}"
         for run in spec.get("runs", [stage.run]):
-            fixed = RunSettings(gate=GateSettings(**spec.get("gate", {})))
+            fixed = RunSettings(
+                gate=GateSettings(**{"sandbox": BoxKind.OFF, **spec.get("gate", {})})
+            )
             dataclasses.replace(stage, run=run).fix(fixed)
         order = {
             "store": stage.store.url,

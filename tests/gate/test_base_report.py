@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft.config import WorkspaceSettings
 from weft.gate.base_check import BaseFault, BaseResult
 from weft.gate.base_report import Surroundings, find_hints
@@ -26,7 +25,7 @@ def checkout(
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("output", "around", "cures"),
     [
         (NOT_FOUND, checkout(".venv"), ('link = [".venv"]', 'setup = "python3 -m venv .venv')),
@@ -57,7 +56,7 @@ def test_each_missing_part_has_its_own_hint() -> None:
     assert [hint.split()[3].rstrip(",") for hint in hints] == [".venv", "node_modules", ".env"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("output", "settings", "around"),
     [
         (ASSERTION, WorkspaceSettings(), checkout(".venv", "node_modules")),
@@ -89,7 +88,7 @@ def test_a_project_below_the_top_gives_the_directory_of_the_check() -> None:
     assert find_hints(red(output, "npm test"), WorkspaceSettings(), at_top) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("imported", "path"),
     [
         (("src/greeting/__init__.py",), '"$PWD/src"'),

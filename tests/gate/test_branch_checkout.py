@@ -95,7 +95,7 @@ def test_the_lock_of_a_git_that_died_does_not_stop_the_next_landing(
 ) -> None:
     """As a power failure leaves it: git locks weft's copy of the index while it moves files."""
     finish_run(stage, {"src/a": "a = 2\n"})
-    assert land_processes.land(stage, point="locked") == -9
+    assert land_processes.land(stage, point="copied") == -9
     (stage.root / ".git/weft-land.index.lock").touch()
     assert land(stage.root, stage.store).landed
     assert (stage.root / "src/a").read_text() == "a = 2\n"

@@ -13,12 +13,13 @@ from gate.land_stage import LandProcesses, commit_on_main, finish_run, land, mov
 from weft.errors import InputError, Refused
 from weft.gate.branch_landing import MoveKind
 from weft.gate.proof import verify
+from weft.project.project import get_local_project
 from weft.store.branch_landings import list_branch_landings, list_open_branch_landings
 from weft.store.gate import read_gate
 
 POINTS = (
     *("built", "checked", "inspected", "intended", "moving", "moved"),
-    *("locked", "written", "followed", "completed"),
+    *("copied", "written", "locked", "followed", "completed"),
 )
 
 
@@ -244,6 +245,38 @@ def test_a_lock_of_another_git_is_respected(stage: Stage) -> None:
     judge_landed(stage, run_git(stage.root, "rev-parse", "weft/r1^{tree}"))
 
 
+def test_the_index_is_locked_for_the_swap_alone_and_any_command_clears_the_lock(
+    stage: Stage, land_processes: LandProcesses
+) -> None:
+    """Weakened, git refuses to commit after a killed `weft land`, and nothing names weft."""
+    lock = stage.root / ".git/index.lock"
+    for point in ("copied", "written", "locked"):
+        finish_run(stage, {"src/a": f"a = {point}\n"}, run=point)
+        assert land_processes.land(stage, run=point, point=point) == -9
+        assert lock.exists() == (point == "locked"), point
+        get_local_project(stage.root, {})
+        assert not lock.exists()
+        assert land(stage.root, stage.store, point).landed
+        judge_landed(stage, run_git(stage.root, "rev-parse", "main^{tree}"))
+    lock.touch()
+    get_local_project(stage.root, {})
+    assert lock.exists(), "a lock of another git is no leftover of weft"
+
+
+def test_what_the_user_stages_during_a_move_stays_staged(stage: Stage) -> None:
+    """Weakened, the index of the copy takes the place of the user's."""
+    finish_run(stage, {"src/a": "a = 2\n"})
+    (stage.root / "mine").write_text("mine\n")
+
+    def stage_mine(point: str) -> None:
+        if point == "written":
+            run_git(stage.root, "add", "mine")
+
+    assert land(stage.root, stage.store, at=stage_mine).landed
+    assert run_git(stage.root, "status", "--porcelain") == "A  mine"
+    assert (stage.root / "src/a").read_text() == "a = 2\n"
+
+
 @pytest.mark.parametrize("moved", [False, True])
 def test_killed_at_every_point_the_next_one_completes_it(
     stage: Stage, land_processes: LandProcesses, moved: bool
@@ -269,7 +302,7 @@ def test_files_that_an_interrupted_move_half_wrote_are_completed(
 ) -> None:
     """As a power failure leaves them: a new file, a changed file and a deleted file, each begun."""
     ended = finish_run(stage, {"src/a": "a = 2\nmore\n", "src/new": "new\n", "src/b": None})
-    assert land_processes.land(stage, point="locked") == -9
+    assert land_processes.land(stage, point="copied") == -9
     (stage.root / "src/a").write_text("a = 2\nmo")
     (stage.root / "src/new").write_text("")
     (stage.root / "src/b").unlink()
@@ -359,7 +392,7 @@ def test_a_landing_on_a_branch_is_part_of_the_proof(stage: Stage) -> None:
     assert problem.endswith("landed on main, never passed")
 
 
-@pytest.mark.parametrize("point", ["", "locked", "written"])
+@pytest.mark.parametrize("point", ["", "copied", "written"])
 def test_files_change_their_kind_with_a_landing(
     stage: Stage, land_processes: LandProcesses, point: str
 ) -> None:

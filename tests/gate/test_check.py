@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from gate.gate_run import RUN, Stage, drive, gate_site, task
+from cases import each_case
+from gate.gate_run import RUN, Stage, drive, gate_site, marked_processes, task
 from weft import git
 from weft.config import WorkspaceSettings
 from weft.gate.check_run import find_telling_line, read_exit
@@ -63,7 +64,7 @@ def test_falsy_error_counted_as_success() -> None:
     assert len([how for how, ended in FAILED.items() if weakened(ended)]) > 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("output", "point"),
     [
         ("", ""),
@@ -256,8 +257,7 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
         stage.bring(name, {f"src/{name}": f"{name} = 2\n"})
     stubborn = sh(f"trap '' TERM; echo $$ >> {home}/alive; while :; do sleep 0.05; done")
     drive(stage, lambda: started(home) == 2, run=stubborn, every_commit=True)
-    pids = (home / "alive").read_text().split()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert marked_processes(stage.store) == []
     assert [one.kind for one in list_open(stage.store)] == ["run"]
     stage.judge()
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft.gate.policy.doubt import UNABLE, FailedCheck, explain_doubt
 
 DATABASE = "connection refused: the database is not there\nIt ended with 1."
@@ -21,7 +20,7 @@ def test_the_same_failure_of_two_tasks_that_share_no_file_is_a_doubt() -> None:
     assert "share no file" in explain_doubt(failed("a", "a.py"), [failed("b", "b.py")])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "earlier",
     [
         [],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft.gate.policy.failed_tests import are_known, find_failed_tests
 
 LINE = "=" * 70
@@ -28,8 +27,25 @@ Ran 3 tests in 0.001s
 FAILED (failures=1, errors=1, skipped=2)
 It ended with 1."""
 
+SECTIONS = """\
+==================================== ERRORS ====================================
+_________________________ ERROR at setup of test_z _____________________________
+    def bad():
+>       raise RuntimeError
+tests/test_b.py:11: RuntimeError
+=================================== FAILURES ===================================
+_________________________________ C.test_x _____________________________________
+tests/test_a.py:5: in test_x
+    helper()
+lib/help.py:7: in helper
+E   ValueError: x
+______________________________ test_y[a.b c] ___________________________________
+tests/test_a.py:9: in test_y
+E   assert 0
+==================== 2 failed, 3 passed, 1 error in 0.12s ======================"""
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("output", "names"),
     [
         (
@@ -48,6 +64,19 @@ It ended with 1."""
             "FAILED t.py::C::test_a\n1 failed, 20 passed in 75.10s (0:01:15)\n",
             {"FAILED t.py::C::test_a"},
         ),
+        (
+            "t.py::test_a[x y] FAILED [ 50%]\nt.py::test_b ERROR\nt.py::test_c PASSED [ 9%]\n"
+            "[gw0] [ 60%] FAILED t.py::C::test_d \n== 2 failed, 1 passed, 1 error in 0.12s ==\n",
+            {"FAILED t.py::test_a[x y]", "ERROR t.py::test_b", "FAILED t.py::C::test_d"},
+        ),
+        (
+            SECTIONS,
+            {
+                "FAILED tests/test_a.py::C::test_x",
+                "FAILED tests/test_a.py::test_y[a.b c]",
+                "ERROR tests/test_b.py::test_z",
+            },
+        ),
         (UNITTEST, {"ERROR: test_b (test_a.T.test_b)", "FAIL: test_a (test_a.T.test_a)"}),
     ],
 )
@@ -56,13 +85,15 @@ def test_the_names_are_read(output: str, names: set[str]) -> None:
     assert not find_failed_tests(output).fault
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("output", "fault"),
     [
         ("--- FAIL: TestA (0.00s)\nFAIL\nexit status 1", "no summary"),
         ("", "no summary"),
         ("2 failed, 3 passed in 0.12s", "names 0 of 2"),
         ("FAILED t.py::test_a\n2 failed in 0.12s", "names 1 of 2"),
+        ("/w/t.py:3: assert 0\n1 failed in 0.12s", "names 0 of 1"),
+        ("FAILED t.py::b\nt.py::c FAILED\nFAILED t.py::a\n1 failed in 1.0s", "names 2 of 1"),
         ("5 passed in 0.12s\nsrc/a.py:1:1: F401\n", "names 0 of 0"),
         ("FAILED t.py::test_a\n!!! stopping after 1 failures !!!\n1 failed in 1.0s", "stopped"),
         ("ERROR t.py\n!!! Interrupted: 1 error during collection !!!\n1 error in 1.0s", "stopped"),

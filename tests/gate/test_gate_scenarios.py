@@ -17,11 +17,13 @@ import pytest
 
 from gate.gate_run import RUN, WORKER, Stage, drive, gate_site, make_project, marked_processes, task
 from store_helpers import caught, snapshot, weaken
+from wait_until import PATIENCE, wait_until
 from weft.candidate_records import CheckVerdict
 from weft.errors import Refused
 from weft.gate.check_run import CheckResult, CheckRun, Command, end_orphaned_check
 from weft.process import agent_process as process
 from weft.process.agent_process import Spawn
+from weft.process.box import Box
 from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.store import Store
@@ -156,6 +158,7 @@ class Hasty(CheckRun):
         command: Command,
         seconds: float,
         variables: Mapping[str, str] = MappingProxyType({}),
+        box: Box | None = None,
     ) -> CheckResult:
         spawn = Spawn(
             argv=command,
@@ -164,7 +167,8 @@ class Hasty(CheckRun):
             directory=self.directory / "1",
             marker=self.site.check_marker(self._fence),
         )
-        await process.start(spawn, self.site.launcher, renewed=boottime()).wait_ended()
+        renewed = boottime() + PATIENCE  # no watchdog ends the check before the test has seen it
+        await process.start(spawn, self.site.launcher, renewed=renewed).wait_ended()
         return CheckResult(passed=True, seconds=seconds, output="")
 
 
@@ -192,7 +196,7 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
         assert marked_processes(stage.store) == []
         anyio.run(play, Hasty, site, 1002)
         assert marked_processes(stage.store) != []
-        assert end_orphaned_check(site, RUN, 1002) is not None
+        wait_until(lambda: end_orphaned_check(site, RUN, 1002))
         assert marked_processes(stage.store) == []
 
 

@@ -16,7 +16,7 @@ from weft import config
 from weft.config import RunSettings
 from weft.errors import Refused
 from weft.gate.host_checks import check_for_gates
-from weft.git.shared_remote import SharedRemote
+from weft.git.mirror import HomeRemote
 from weft.project.worker_host import MirrorTransport
 from weft.store import Store
 from weft.store.check_orders import find_order
@@ -50,7 +50,9 @@ def test_a_worker_that_stops_takes_no_check(store: Store, tmp_path: Path, stops:
     def is_stopping() -> bool:
         return stops == "before it asks" or find_order(store, "far") is None
 
-    home = SharedRemote(url=str(tmp_path / "home.git"), repository="r")
+    home = HomeRemote(
+        url=str(tmp_path / "home.git"), token_file=tmp_path / "token", helper=tmp_path / "helper"
+    )
     transport = MirrorTransport(tmp_path / "mirror.git", home, read_no_settings)
     settings = config.parse("", {})
     opened = open_host_site(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cases import each_case
 from simulated_gate import (
     Broken,
     Faults,
@@ -192,7 +193,7 @@ def forgets_needs(state: GateState) -> GateStep:
     return step(replace(state, rows=replace(state.rows, entries=entries)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("weakened", "kinds", "broken"),
     [
         (lands_what_was_found_good_apart, "", "landed a tree that never passed"),
@@ -229,7 +230,7 @@ def ended(faults: Faults, ids: list[str], slots: int) -> Gate:
     return gate
 
 
-@pytest.mark.parametrize("slots", [1, 2, 8])
+@each_case("slots", [1, 2, 8])
 def test_two_that_pass_apart_and_fail_together_send_the_later_back(slots: int) -> None:
     ids = names(30)
     gate = ended(Faults(pairs=frozenset({frozenset({"c03", "c21"})})), ids, slots)
@@ -338,12 +339,12 @@ def test_no_slots_means_no_checks() -> None:
     assert step(state) == GateStep()
 
 
-@pytest.mark.parametrize(("odds", "size"), [(0.5, 1), (0.3, 2), (0.1, 7), (0.05, 14), (0.01, 69)])
+@each_case(("odds", "size"), [(0.5, 1), (0.3, 2), (0.1, 7), (0.05, 14), (0.01, 69)])
 def test_a_batch_passes_about_every_other_time(odds: float, size: int) -> None:
     assert batch_size(odds) == size
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("odds", "first"),
     [([0.1] * 7, 3), ([0.1] * 2, 1), ([0.001] * 40, 20), ([0.001] * 20 + [0.1] * 7, 23)],
 )

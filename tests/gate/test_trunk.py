@@ -162,7 +162,7 @@ def test_a_candidate_that_is_not_there_blocks_with_its_name(stage: Stage) -> Non
     drive(stage, lambda: "0123456789" * 4 in blocked(stage))
 
 
-PRUNE = ("-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", "gc", "-q")
+PRUNE = ("-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", "gc", "-q", "--force")
 
 
 @pytest.mark.parametrize("point", ["merged", "checked", "built", "intended", "moving", "moved"])

@@ -95,8 +95,12 @@ def test_what_weft_did_not_land_is_found(landed: Stage) -> None:
 
 
 def test_a_trunk_that_is_gone_is_found(landed: Stage) -> None:
+    trunk = landed.trunk
     run_git(landed.root, "update-ref", "-d", "refs/heads/weft/r1")
     assert "is gone" in problems(landed)
+    run_git(landed.root, "merge", "-q", trunk)
+    proof = verify(landed.store, landed.root, RUN)
+    assert proof.problems == (), "`weft clean` removes a trunk that is merged"
 
 
 def test_rows_that_do_not_fit_are_found(landed: Stage) -> None:
@@ -105,9 +109,9 @@ def test_rows_that_do_not_fit_are_found(landed: Stage) -> None:
     changes = [
         ("verdicts SET passed = 0", "verdicts SET passed = 1", "never passed"),
         (
-            "tasks SET state = 'ready' WHERE name = 'a'",
+            "tasks SET state = 'failed' WHERE name = 'a'",
             "tasks SET state = 'done' WHERE name = 'a'",
-            "landed, but is ready",
+            "landed, but is failed",
         ),
         (
             "landings SET state = 'intended'",

@@ -80,7 +80,7 @@ class ObservedHosts(ThreeHosts):
     def agent(self, name: str, script: str, settings: str = "") -> None:
         """Write an agent that runs on the hosts away from home."""
         argv = json.dumps(["sh", "-c", script])
-        front = f"runs: {argv}\nneeds_labels: far\n{settings}"
+        front = f"runs: {argv}\nsandbox: off\nneeds_labels: far\n{settings}"
         self.project.write(**{f".weft/agents/{name}.md": f"---\n{front}---\n"})
 
     def begin(self) -> None:
@@ -200,16 +200,6 @@ class ObservedHosts(ThreeHosts):
             self.workers[name].kill()
             self.join(name, **environment)
         for name in environments:
-            self.wait_ready(self.workers[name])
-
-    def restart_beside_store(self, remote: str) -> None:
-        """Kill the workers, and start others that reach the database and a git remote alone."""
-        for name in _FAR:
-            self.workers[name].kill()
-            command = ("worker", "--store", self.direct, "--remote", remote, "--json")
-            host = self.network.hosts[name]
-            self.workers[name] = self.weft(host, *command, "--slots", "2", "--label", "far")
-        for name in _FAR:
             self.wait_ready(self.workers[name])
 
     def restart_home(self, store: str | None = None) -> None:

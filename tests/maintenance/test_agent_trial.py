@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from agents.streams import agent
+from cases import each_case
 from weft.agents.agent import RECORDED
 from weft.maintenance.agent_trial import explain
 from weft.model import ErrorClass
 
 
-@pytest.mark.parametrize("problem", list(ErrorClass))
+@each_case("problem", list(ErrorClass))
 def test_every_class_of_failure_is_explained(problem: ErrorClass) -> None:
     told = explain(agent("claude"), "claude", problem, "claude gave up. It said: no")
     assert told.endswith((".", "no"))
@@ -19,7 +19,7 @@ def test_every_class_of_failure_is_explained(problem: ErrorClass) -> None:
     assert "claude" in told or problem is ErrorClass.STOPPED
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("problem", "words"),
     [
         (ErrorClass.AUTH, "log in, or set ANTHROPIC_API_KEY"),

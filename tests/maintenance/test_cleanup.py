@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from databases import change
 from repositories import commit_all, git, make_repository, write
 from store_helpers import DONE, go, hire
 from weft.maintenance import cleanup
 from weft.maintenance.cleanup import Branches
-from weft.model import NewTask, Outcome, State
+from weft.model import NewRun, NewTask, Outcome, State
 from weft.process import attempt_files
 from weft.process.process_identity import get_place
 from weft.process.process_table import MARK
@@ -24,6 +25,7 @@ from weft.project.project import Project, get_project
 from weft.store import Store
 from weft.store.attempt_end import finish
 from weft.store.limit_table import identity
+from weft.store.runs import submit_run
 from weft.store.tasks import cancel, submit
 from weft.workspace.leftovers import LeftoverReport
 
@@ -179,3 +181,26 @@ def test_an_attempt_whose_end_is_not_proved_stays(found: Project, store: Store) 
     [kept] = run(found, older_than=0).kept
     assert "proved" in kept.why
     assert place.exists()
+
+
+def test_the_trunk_of_an_ended_run_goes_once_the_branch_of_the_user_contains_it(
+    found: Project, store: Store
+) -> None:
+    for name in ("taken", "ahead", "going"):
+        new = NewRun(id=name, repo=get_repository(found.root, store))
+        submit_run(store, new, [NewTask(name="t")], now=0)
+        git(found.root, "branch", f"weft/{name}")
+    git(found.root, "branch", "weft/mine")
+    change(store.url, "UPDATE runs SET state = 'ended' WHERE id <> 'going'")
+    git(found.root, "checkout", "-q", "weft/ahead")
+    write(found.root, a="work\n")
+    commit_all(found.root, "work")
+    git(found.root, "checkout", "-q", "main")
+    assert [item.name for item in run(found).freed] == ["weft/taken"]
+    assert branches(found) == {"weft/ahead", "weft/going", "weft/mine"}
+    git(found.root, "checkout", "-q", "weft/ahead")
+    assert run(found).freed == (), "it is checked out"
+    git(found.root, "checkout", "-q", "main")
+    git(found.root, "merge", "-q", "weft/ahead")
+    run(found)
+    assert branches(found) == {"weft/going", "weft/mine"}

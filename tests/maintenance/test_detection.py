@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import select
+import sys
 from pathlib import Path
 
 import pytest
 
-from cli.shell import answer, weft
+from cli.shell import weft
+from cli.terminal import Terminal
 from repositories import commit_all, make_repository
 from weft.agents.agent_file import parse_agent
-from weft.config import parse
+from weft.cli.check_progress import CheckProgress
+from weft.config import BoxKind, parse
 from weft.maintenance.detection import detect, with_check
 from weft.maintenance.project_files import init
 from weft.maintenance.suggested_check import suggest_check
-from weft.process.sandbox import SandboxKind, available
+from weft.process.box import available
 
 PYTEST = "[tool.pytest.ini_options]\n"
 
@@ -116,7 +122,7 @@ def test_an_answer_replaces_the_suggested_check(project: Path) -> None:
 
 def test_init_says_the_facts_and_the_guesses_and_tries_them(project: Path) -> None:
     done = weft(project, "init", "--yes", PATH="/usr/bin:/bin")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     for words in (
         "found    tests: `export PYTHONPATH",
         "found    .venv: linked into each workspace",
@@ -127,17 +133,17 @@ def test_init_says_the_facts_and_the_guesses_and_tries_them(project: Path) -> No
         "before any agent has touched it",
     ):
         assert words in done.stdout, done.stdout
-    sandbox = available().best()
-    loud = "WARNING  sandbox: OFF" if sandbox is SandboxKind.OFF else f"sandbox: {sandbox}"
+    sandbox = available().resolve(BoxKind.ON)
+    loud = "WARNING  sandbox: OFF" if sandbox is BoxKind.OFF else f"sandbox: {sandbox}"
     assert loud in done.stdout
 
 
 def test_init_works_again_and_names_a_check_that_weft_toml_lacks(project: Path) -> None:
     (project / "weft.toml").write_text("")
-    first = answer(project, "init", "--json")
+    first = json.loads(weft(project, "init", "--json", PATH="/usr/bin:/bin").stdout)
     assert first["kept"] == ["weft.toml"]
     assert any("weft.toml has no check" in line for line in first["assumed"])
-    again = answer(project, "init", "--json")
+    again = json.loads(weft(project, "init", "--json", PATH="/usr/bin:/bin").stdout)
     assert again["created"] == []
     assert (project / "weft.toml").read_text() == ""
 
@@ -151,3 +157,62 @@ def test_a_project_that_is_in_order_ends_with_the_next_step(tmp_path: Path) -> N
     assert "PROBLEM" not in done.stdout
     assert "next: commit these files." in done.stdout
     assert json.loads(weft(root, "init", "--json", **programs).stdout)["problems"] == []
+
+
+def test_init_gives_a_verdict_on_the_check_without_an_agent(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "project")
+    (root / "Makefile").write_text("test:\n\ttrue\n")
+    commit_all(root)
+    done = weft(root, "init", "--yes", PATH="/usr/bin:/bin")
+    assert done.returncode == 1
+    assert "PROBLEM  Agent implement cannot start: claude is not installed" in done.stdout
+    assert "ok       the set-up and the check work on HEAD" in done.stdout
+    told = json.loads(weft(root, "init", "--json", PATH="/usr/bin:/bin").stdout)
+    assert told["check_passed"]
+    assert len(told["problems"]) == 1
+
+
+def test_init_counts_the_seconds_of_the_check_on_a_terminal(tmp_path: Path) -> None:
+    root, go = make_repository(tmp_path / "project"), tmp_path / "go"
+    check = f"test:\n\techo at work; until test -e {go}; do sleep 0.05; done\n"
+    (root / "Makefile").write_text(check)
+    commit_all(root)
+    command = [sys.executable, "-m", "weft", "init", "--yes"]
+    with Terminal(command, directory=root, environment=install(tmp_path / "bin")) as terminal:
+        terminal.wait_for("  2 s  ")
+        assert "at work" in terminal.text()
+        go.touch()
+        assert terminal.wait_end() == 1
+        assert "ok       the set-up and the check work on HEAD" in terminal.text()
+        assert "  2 s  " not in terminal.text()
+
+
+@pytest.mark.parametrize(("typed", "goes_on"), [(b"s\n", False), (b"\n", True), (b"g\n", True)])
+def test_after_two_minutes_a_person_may_stop_the_check(typed: bytes, goes_on: bool) -> None:
+    outer, inner = os.openpty()
+    with os.fdopen(inner, "rb+", 0) as raw, io.TextIOWrapper(raw) as stream:
+        watch = CheckProgress("trying", asks=True, screen=stream, answers=stream)
+        assert watch(0, "")
+        assert watch(119, "at work")
+        assert watch(121, "at work")
+        assert watch(122, "at work"), "it goes on until the answer"
+        shown = ""
+        while not shown.endswith("Go on, or stop it? [G/s] "):
+            shown += os.read(outer, 10_000).decode()
+        assert "weft: the check has run for 2 min" in shown
+        os.write(outer, typed)
+        select.select([stream], [], [])
+        assert watch(123, "at work") is goes_on
+        assert watch(300, "at work")
+    os.close(outer)
+
+
+def test_without_a_terminal_a_long_check_goes_on_and_weft_says_so() -> None:
+    screen = io.StringIO()
+    watch = CheckProgress("trying", asks=True, screen=screen, answers=io.StringIO("s\n"))
+    assert all(watch(seconds, "at work") for seconds in range(300))
+    told = screen.getvalue().splitlines()
+    assert told[:2] == ["trying", "  30 s  at work"]
+    [long] = [line for line in told if "and goes on; Ctrl-C stops it" in line]
+    assert long.startswith("weft: the check has run for 2 min")
+    assert len(told) < 15

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from cases import each_case
 from page.page_records import EVIL, NOW
 from weft.candidate_records import ReviewComment
 from weft.gate.review_diff import DiffFile, DiffHunk, DiffLine, find_line
@@ -44,7 +44,7 @@ def test_every_line_is_on_exactly_one_page() -> None:
     assert seen == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "generated"),
     [
         *[("uv.lock", True), ("web/package-lock.json", True), ("go.sum", True), ("a_pb2.py", True)],
@@ -99,6 +99,7 @@ def make_review(**changes: object) -> ReviewView:
         micro_usd=1_000,
         attempts=1,
         files=(file,),
+        outside=(),
         since_last_round=(file,),
         earlier=(
             EarlierComment(

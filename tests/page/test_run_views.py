@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
+from cases import each_case
 from html_pages import Tags
 from page.page_records import EVIL, NOW
 from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow, draw_gantt, find_folds
@@ -111,7 +111,7 @@ def make_view(**changes: object) -> RunView:
     return replace(view, **changes)
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@each_case("name", VIEWS)
 def test_hostile_text_stays_text(name: str) -> None:
     html = VIEWS[name](make_view())
     Tags(html)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
 from msgspec.structs import replace
 
+from cases import each_case
 from html_pages import Tags
 from page.page_records import (
     EVIL,
@@ -198,7 +198,7 @@ def spend(may_act: bool) -> Html:
 VIEWS = (needs, now, task, landing, limits, files, spend)
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@each_case("view", VIEWS)
 def test_hostile_text_stays_text_in_every_view(view: Callable[[bool], Html]) -> None:
     shown = view(True)
     page = Tags(shown)
@@ -210,13 +210,13 @@ def test_hostile_text_stays_text_in_every_view(view: Callable[[bool], Html]) -> 
     assert "\u202e" not in shown
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@each_case("view", VIEWS)
 def test_a_reader_sees_no_form_that_acts(view: Callable[[bool], Html]) -> None:
     assert "data-act=" not in view(False)
     assert "data-bulk=" not in view(False)
 
 
-@pytest.mark.parametrize("view", [needs, task, landing, limits, spend])
+@each_case("view", [needs, task, landing, limits, spend])
 def test_each_act_shows_its_command(view: Callable[[bool], Html]) -> None:
     shown = view(True)
     forms = re.findall(r"<form[^>]*data-act=.*?</form>", shown, re.DOTALL)
@@ -226,7 +226,7 @@ def test_each_act_shows_its_command(view: Callable[[bool], Html]) -> None:
     assert len(named) + sum("weft " in text for text in folded) >= len(forms)
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@each_case("view", VIEWS)
 def test_every_field_has_a_label_and_no_id_is_used_twice(view: Callable[[bool], Html]) -> None:
     shown = view(True)
     if view is not task:  # six views in a row

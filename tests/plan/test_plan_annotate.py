@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-import pytest
-
+from cases import each_case
 from plan.planning import compiled, edges, waves
 from weft import plan
 from weft.plan.annotator import Advice, annotate
@@ -44,7 +43,7 @@ def test_a_phase_whose_files_are_known_and_different_can_run_in_parallel() -> No
     ]
     assert [task.depends for task in first.tasks] == [(), (), ("task1",)]
     assert not second.parallel
-    assert second.reason == "The files of 2.1 are not known from the text."
+    assert second.reason == "The files of 2.1 are not known."
 
 
 def test_the_annotations_are_put_into_the_file() -> None:
@@ -84,7 +83,7 @@ def test_a_plan_that_is_annotated_is_left_alone() -> None:
     assert (again.data, again.phases) == (once, ())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "annotation",
     ["files: a", "files: none", "depends: task1", "parallel-group: x", "execution: sequential"],
 )
@@ -125,7 +124,7 @@ def test_line_ends_are_kept_and_the_last_line_stays_open() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("texts", "needs"),
     [
         (["src/a.ts", "src/b.ts", "src/c.ts, depends on Task 1"], [("1.1", "1.3")]),
@@ -150,7 +149,7 @@ def test_the_order_that_the_text_states_is_kept(
     assert edges(result) == edges(result, EdgeReason.EXPLICIT) == set(needs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("texts", "reason"),
     [
         (["src/a.ts", "src/b.ts, depends on the parser"], "1.2 says 'depends on the parser'"),
@@ -166,7 +165,7 @@ def test_a_phase_stays_sequential_where_parallel_work_would_not_help(
     assert reason in phase.reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "files", "reads"),
     [
         ("Change src/a.py. Do not touch src/b.py", ["src/a.py"], []),
@@ -221,7 +220,7 @@ MASTER = """{"tasks": [
 ]}"""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "before", "changes"),
     [
         (
@@ -281,7 +280,7 @@ def test_a_json_plan_whose_work_names_files_is_left_alone() -> None:
 REPOSITORY = ["src/app.py", "src/util/names.py", "README.md", "web/app.py", "docs/a.md"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "repository", "files"),
     [
         ("Change src/app.py.", None, ("src/app.py",)),
@@ -308,7 +307,7 @@ def test_files_are_known_from_the_text_or_the_repository(
     assert find_files(text, Repository(repository)) == files
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "numbers"),
     [
         ("after Task 1", ("1",)),

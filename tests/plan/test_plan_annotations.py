@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from plan.planning import codes, errors, only, problems, reading, tasks
 from weft.model import Class, Priority
 from weft.plan.plan_records import Budget, PlanTask
@@ -48,7 +47,7 @@ def test_every_key_of_a_task_is_read() -> None:
     assert task.group == "core setup"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "comment",
     [
         "files: a, b",
@@ -83,7 +82,7 @@ def test_a_command_keeps_its_semicolons() -> None:
     assert task.files == ("a",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "budget"),
     [
         ("$3", Budget(usd=3.0)),
@@ -97,7 +96,7 @@ def test_budgets_are_money_and_time(value: str, budget: Budget) -> None:
     assert annotated(f"budget: {value}").budget == budget
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "priority: urgent",
@@ -181,7 +180,7 @@ TEAMS = {
 }
 
 
-@pytest.mark.parametrize("annotations", TEAMS)
+@each_case("annotations", TEAMS)
 def test_a_team_that_cannot_be_is_a_problem(annotations: str) -> None:
     text = f"- [ ] a\n  <!-- {annotations} -->\n"
     assert codes(problems(text)) == TEAMS[annotations]
@@ -202,7 +201,7 @@ def test_an_agent_that_is_named_does_the_verification_itself() -> None:
     assert (task.agent, task.manual) == ("codex", False)
 
 
-@pytest.mark.parametrize("value", ["", "none", "None"])
+@each_case("value", ["", "none", "None"])
 def test_a_task_may_say_that_it_depends_on_nothing(value: str) -> None:
     assert annotated(f"depends: {value}", "files: a").depends == ()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft.plan.plan_answer import find_plan
 
 PLAN = "# Login\n\n## Phase 1: All\n\n- [ ] Task 1: Write it\n  <!-- files: a.py -->\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     [
         PLAN,
@@ -27,7 +26,7 @@ def test_fences_and_prose_around_a_plan_are_removed(answer: str) -> None:
     assert find_plan(answer) == PLAN
 
 
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     ["", "I cannot do that.", "# Login\n\n- Task 1: no box", "```\nprint()\n```", "\0", "[ ] no"],
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
+from cases import each_case
 from plan.planning import codes, compiled, edges, errors, only, order, problems, reading, tasks
 from weft import plan
 from weft.model import Priority, State
@@ -39,7 +39,7 @@ def export(*lines: str) -> str:
 def test_open_issues_become_tasks_and_closed_ones_are_met() -> None:
     text = export(
         issue("bd-1", status="closed"),
-        issue("bd-2", ("blocks", "bd-1"), status="in_progress", assignee="weft"),
+        issue("bd-2", ("blocks", "bd-1"), status="in_progress", assignee="weft/w"),
         issue("bd-3", ("blocks", "bd-2")),
         issue("bd-4", status="tombstone"),
     )
@@ -51,7 +51,7 @@ def test_open_issues_become_tasks_and_closed_ones_are_met() -> None:
     assert edges(compiled(text, "issues.jsonl")) == {("bd-2", "bd-3")}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("number", "priority"),
     [
         (0, Priority.CRITICAL),
@@ -131,7 +131,7 @@ def test_blocked_is_a_status_only_if_nothing_in_the_plan_explains_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "held",
     [
         {"status": "deferred"},
@@ -193,7 +193,7 @@ def test_the_later_line_of_an_issue_counts() -> None:
     assert tasks(text, "x.jsonl")["bd-1"].text == "new"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "code"),
     [
         ("{", "not-json"),

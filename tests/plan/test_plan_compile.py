@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from plan.planning import PATTERNS, compiled, edges, order, random_plan
 from weft import graph, plan
 from weft.paths import conflicts
@@ -145,7 +145,7 @@ def test_one_file_makes_a_chain_and_not_all_pairs() -> None:
     assert linked([["**"]] * 100) == {(at, at + 1) for at in range(99)}
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each_case("seed", range(150))
 def test_random_plans_keep_every_promise(seed: int) -> None:
     reading = plan.read("plan.md", random_plan(seed).encode())
     result = plan.compile(reading.plan)

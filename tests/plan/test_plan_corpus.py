@@ -11,15 +11,14 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
+from cases import each_case
 from weft import plan
 
 PLANS = Path(__file__).parent.parent / "plans"
 CORPUS = sorted(path for path in PLANS.iterdir() if not path.name.endswith(".golden.json"))
 
 
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+@each_case("path", CORPUS)
 def test_a_plan_compiles_to_its_golden_file(path: Path) -> None:
     reading = plan.read(path.name, path.read_bytes())
     result = plan.as_json(reading, plan.compile(reading.plan))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft import plan
 from weft.plan.critics import MOST_TASKS, AgentBounds, RepositoryFacts, criticise
 from weft.plan.plan_records import Problem
@@ -43,7 +42,7 @@ def test_a_plan_that_fits_the_repository_passes() -> None:
     assert findings(GOOD) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("notes", "code", "words"),
     [
         ("files: src/ap.py; check: x", "no-such-path", "src/ap.py"),
@@ -65,14 +64,12 @@ def test_each_critic_finds_its_fault_at_the_line_of_the_task(
     assert words in problem.message
 
 
-@pytest.mark.parametrize(
-    "path", ["src/app.py", "src/", "src", "src/*.py", "**/app.py", "odd[[]1].py"]
-)
+@each_case("path", ["src/app.py", "src/", "src", "src/*.py", "**/app.py", "odd[[]1].py"])
 def test_a_file_a_directory_or_a_pattern_of_the_repository_exists(path: str) -> None:
     assert findings(one_task(f"files: {path}; check: x")) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "is_one"),
     [
         ("TODO", True),

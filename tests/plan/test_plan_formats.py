@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from plan.planning import codes, errors, needs
 from weft import plan
 from weft.model import State
@@ -86,14 +87,14 @@ def read(text: str, **options: object) -> ParsedPlan:
     return plan.read("tasks.md", text.encode(), ReaderOptions(**options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
+@each_case("kind", EXAMPLES)
 def test_a_format_is_found_by_its_content(kind: Source) -> None:
     assert plan.detect("tasks.md", EXAMPLES[kind].encode()) is kind
     assert plan.detect("tasks.md", EXAMPLES[kind].replace("\n", "\r\n").encode()) is kind
     assert read(EXAMPLES[kind]).plan.source is kind
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "tasks"),
     [
         (
@@ -163,8 +164,8 @@ def test_a_named_format_overrides_the_content() -> None:
     assert forced.tasks[1].text == "1.2 Implement the endpoint"
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize(
+@each_case("end", ["\n", "\r\n"])
+@each_case(
     ("kind", "task", "changes"),
     [
         (Source.SPEC_KIT, "T001", [("- [ ] T001", "- [x] T001")]),
@@ -185,7 +186,7 @@ def test_writing_a_mark_changes_no_other_byte(
     assert (marked.data.decode(), marked.gone) == (after, ())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "task", "state", "line"),
     [
         (Source.KIRO, "2", State.RUNNING, "- [-] 2. Document it"),
@@ -211,7 +212,7 @@ def test_a_group_of_kiro_is_done_with_its_parts() -> None:
     assert b"- [x] 1. Set up" in write_back(KIRO.encode(), parsed, done).data
 
 
-@pytest.mark.parametrize("kind", [each for each in EXAMPLES if each is not Source.MARKDOWN])
+@each_case("kind", [each for each in EXAMPLES if each is not Source.MARKDOWN])
 def test_the_present_states_written_back_change_nothing(kind: Source) -> None:
     parsed = read(EXAMPLES[kind]).plan
     same = {task.id: Status(state=task.status) for task in parsed.tasks}
@@ -241,7 +242,7 @@ def test_no_box_of_a_format_is_silently_ignored(kind: Source, lines: list[str]) 
             assert refused or number in told or line.split()[-1] in kept, (lines, line)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "status"),
     [
         ("- [x] a\n- [x] b", State.DONE),
@@ -260,7 +261,7 @@ def test_a_superpowers_task_with_an_odd_box_is_not_done(text: str, status: State
     assert codes(parsed.problems) == ["unread-task"] * odd
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "kind"),
     [
         (f"{SUPERPOWERS}\n{SPEC_KIT}", Source.SUPERPOWERS),
@@ -278,7 +279,7 @@ def test_of_several_formats_the_first_in_the_documented_order_is_taken(
     assert plan.detect("tasks.md", text.encode()) is kind
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "text", "code", "words"),
     [
         ("a.json", '{"features": []}', "bad-value", "no list of stories"),

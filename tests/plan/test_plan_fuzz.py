@@ -6,10 +6,10 @@ import json
 import random
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft import plan
 from weft.model import State
 from weft.plan.annotator import annotate
@@ -86,7 +86,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+@each_case("path", CORPUS)
 def test_mutated_plans_never_raise(path: Path) -> None:
     rng = random.Random(path.name)
     data = path.read_bytes()

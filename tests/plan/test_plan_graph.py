@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft import graph
 
 DIAMOND = [[1, 2], [3], [3], []]
@@ -63,7 +63,7 @@ def test_predecessors_turn_every_edge_round() -> None:
     assert graph.predecessors(DIAMOND) == [[], [0], [0], [1, 2]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("successors", "sizes", "width"),
     [
         ([], None, 0),

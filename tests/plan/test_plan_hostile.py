@@ -5,8 +5,7 @@ from __future__ import annotations
 import resource
 import time
 
-import pytest
-
+from cases import each_case
 from weft import plan
 from weft.plan.plan_records import Compiled, ParsedPlan
 from weft.plan.problems import MOST_PROBLEMS
@@ -92,7 +91,7 @@ def checked(name: str, data: bytes) -> tuple[ParsedPlan, Compiled]:
     return reading, compiled
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_case("case", CASES)
 def test_hostile_input_is_answered_in_bounded_time_and_memory(case: str) -> None:
     name, data = CASES[case]
     started, used = time.process_time(), peak_memory()

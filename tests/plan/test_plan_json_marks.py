@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft import plan
 from weft.errors import InputError
 from weft.model import State
@@ -57,7 +58,7 @@ DONE = Status(state=State.DONE, commit="1a2b3c4d5")
 FAILED = Status(state=State.FAILED, note="It\x1b[2J broke\nbadly")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("states", "changes"),
     [
         (
@@ -93,8 +94,8 @@ FAILED = Status(state=State.FAILED, note="It\x1b[2J broke\nbadly")
         ),
     ],
 )
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("shape", ["object", "array"])
+@each_case("end", ["\n", "\r\n"])
+@each_case("shape", ["object", "array"])
 def test_a_story_is_written_back_and_no_other_byte(
     states: dict[str, Status], changes: list[tuple[str, str]], end: str, shape: str
 ) -> None:
@@ -120,7 +121,7 @@ def test_a_second_note_replaces_the_first_and_the_authors_stays() -> None:
     assert details == "Mind the\nsession."
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("states", "changes"),
     [
         ({"1": State.RUNNING}, [('"x", "status": "pending"', '"x", "status": "in-progress"')]),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from plan.planning import codes, only, problems, reading
 from weft import plan
 from weft.plan.plan_records import Severity
@@ -15,7 +15,7 @@ from weft.plan.plan_records import Severity
 BEFORE = "## Phase 1: a\n\n- [ ] Task 1: first\n  <!-- files: a -->\n\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "- [ ]Task 2: glued",
@@ -35,7 +35,7 @@ def test_a_line_that_can_only_be_a_task_is_an_error(line: str) -> None:
     assert problem.suggestion
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "> - [ ] Task 2: quoted",
@@ -51,7 +51,7 @@ def test_a_box_that_may_be_no_task_is_a_warning(line: str) -> None:
     assert {problem.line for problem in reported} <= {6, 7}
 
 
-@pytest.mark.parametrize("line", ["1) [ ] Task 2: b", "- [  ] Task 2: b", "- [] Task 2: b"])
+@each_case("line", ["1) [ ] Task 2: b", "- [  ] Task 2: b", "- [] Task 2: b"])
 def test_odd_boxes_that_are_clear_are_tasks(line: str) -> None:
     assert len(reading(f"{BEFORE}{line}\n").plan.tasks) == 2
 
@@ -72,9 +72,7 @@ def test_a_footnote_a_link_and_code_are_no_boxes() -> None:
     assert codes(problems(text)) == []
 
 
-@pytest.mark.parametrize(
-    "heading", ["Success criteria", "Acceptance Criteria:", "Definition of Done"]
-)
+@each_case("heading", ["Success criteria", "Acceptance Criteria:", "Definition of Done"])
 def test_boxes_under_criteria_are_pointed_out(heading: str) -> None:
     assert only(problems(f"## {heading}\n- [ ] fast\n"), "criteria-heading").line == 1
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft import plan
 from weft.model import Priority
 from weft.plan.plan_records import Compiled, EdgeReason, ItemKind, Severity
@@ -66,7 +65,7 @@ def test_a_settled_story_settles_its_parts() -> None:
     assert all(task.settled for task in tasks if task.id.startswith("1.2"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("part", "words"),
     [
         ("id: me; part-of: me", "the task itself"),

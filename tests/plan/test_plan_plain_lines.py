@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from plan.planning import codes, compiled, needs, only, problems, reading, tasks
 from weft.formats import first_sentence
 
 
-@pytest.mark.parametrize(
+@each_case(
     "written",
     [
         "  files: src/a.py, src/b.py",
@@ -38,7 +37,7 @@ def test_plain_needs_and_checks_are_read() -> None:
     assert result.plan.tasks[1].text == "b more of it"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "files: the parser and its tests",
@@ -79,7 +78,7 @@ def test_a_phase_without_a_name_beside_letters_takes_its_place() -> None:
     assert [phase.label for phase in parsed.plan.phases] == ["A", "2"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "title"),
     [
         ("Add a parser", "Add a parser"),

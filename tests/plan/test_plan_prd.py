@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
+from cases import each_case
 from plan.planning import codes, compiled, edges, errors, only, problems, reading, tasks
 from weft.model import Priority, State
 from weft.plan import read
@@ -42,8 +41,8 @@ def test_a_story_is_read_with_everything_it_says() -> None:
     assert task.line == 4
 
 
-@pytest.mark.parametrize("value", ["gpu, arm64", ["gpu", "arm64"], ["gpu", "arm64", "gpu"]])
-@pytest.mark.parametrize("key", ["needs_labels", "needsLabels"])
+@each_case("value", ["gpu, arm64", ["gpu", "arm64"], ["gpu", "arm64", "gpu"]])
+@each_case("key", ["needs_labels", "needsLabels"])
 def test_labels_are_a_list_or_text(key: str, value: object) -> None:
     assert read_one(**{key: value}).needs_labels == ("gpu", "arm64")
 
@@ -72,10 +71,10 @@ def test_camel_case_is_read_too() -> None:
     first, second = tasks(text, "prd.json").values()
     assert first.criteria == ("x",)
     assert [each.to for each in second.depends] == ["1"]
-    assert second.group == "1"
+    assert second.phase == "1"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "status"),
     [
         ({"passes": True}, State.DONE),
@@ -88,7 +87,7 @@ def test_passes_and_skipped_tell_the_status(fields: dict[str, bool], status: Sta
     assert read_one(**fields).status is status
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "priority"),
     [
         (0, Priority.CRITICAL),
@@ -101,12 +100,12 @@ def test_priorities_are_names_or_numbers(value: object, priority: Priority) -> N
     assert read_one(priority=value).priority is priority
 
 
-@pytest.mark.parametrize("value", ["none", ["none"]])
+@each_case("value", ["none", ["none"]])
 def test_files_none_claims_nothing(value: object) -> None:
     assert read_one(files=value).claims == ()
 
 
-@pytest.mark.parametrize("value", [[], None])
+@each_case("value", [[], None])
 def test_an_empty_list_of_files_says_nothing(value: object) -> None:
     assert read_one(files=value).claims == ("**",)
 
@@ -185,7 +184,7 @@ def test_a_story_that_passed_has_passed_with_all_its_parts() -> None:
     assert {task.status for task in by_id.values()} == {State.DONE}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "code", "pointer"),
     [
         ("[]", "no-tasks", ""),
@@ -218,7 +217,7 @@ def test_malformed_input_is_refused_whole_with_a_pointer(
     assert parsed.plan.tasks == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "place"),
     [
         ("", (1, 1)),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from plan.planning import (
     codes,
     compiled,
@@ -72,7 +71,7 @@ def test_ruling_1_all_earlier_phases_includes_those_nobody_else_waits_for() -> N
     assert ("2.1", "3.1") not in order(result)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "reference",
     ["phase1", "Phase 1", "phase-1", "1", "setup", "Setup", "Phase 1: Setup", '"Setup"'],
 )
@@ -152,7 +151,7 @@ def test_ruling_2_else_it_is_an_error_that_names_the_candidates() -> None:
     assert (problem.line, problem.column) == (8, 17)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "reference", ["phase1/task2", "1.2", "Phase 1/Task 2", "phase1.task2", "1/2", "the-second"]
 )
 def test_ruling_2_full_references_work_across_phases(reference: str) -> None:
@@ -219,7 +218,7 @@ def test_ruling_4_a_parallel_phase_implies_no_edges() -> None:
     assert result.width == 2
 
 
-@pytest.mark.parametrize("execution", ["parallel", "sequential"])
+@each_case("execution", ["parallel", "sequential"])
 def test_ruling_4_a_task_without_files_claims_the_whole_repository_and_is_warned(
     execution: str,
 ) -> None:
@@ -321,7 +320,7 @@ def test_ruling_6_files_are_normalised_and_new_ones_may_be_named() -> None:
     assert task.files == ("src/a.ts", "a,b.ts", "docs/**", "src/**/*.ts", "new[ab].md")
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../up", "a/../../b", ".git/config", "a\x00b"])
+@each_case("path", ["/etc/passwd", "../up", "a/../../b", ".git/config", "a\x00b"])
 def test_ruling_6_paths_that_lead_elsewhere_are_errors(path: str) -> None:
     problem = only(problems(f"- [ ] a\n  <!-- files: ok.ts, {path} -->\n"), "bad-path")
     assert (problem.line, problem.column) == (2, 22)
@@ -370,7 +369,7 @@ def test_ruling_7_the_pair_and_the_file_are_printed() -> None:
     assert problem.line == 8
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("first", "third", "turns"),
     [
         ("a", "a", "1.1 goes first"),
@@ -477,7 +476,7 @@ def test_ruling_8_a_phase_that_depends_on_itself_is_said_to() -> None:
 MANUAL = "User Manual Verification 'Setup' (Protocol in workflow.md)"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         f"Task: {MANUAL}",

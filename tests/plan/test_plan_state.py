@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each_case
 from plan.planning import reading
 from weft.errors import InputError
 from weft.model import State
@@ -80,7 +81,7 @@ def test_the_first_unfinished_phase_is_described() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "timed_out", "status"),
     [
         (State.READY, True, "pending"),
@@ -126,7 +127,7 @@ def test_every_state_of_a_task_has_a_status() -> None:
         assert build_parallel_state(plan, "1", own)["workers"][0]["status"]
 
 
-@pytest.mark.parametrize("kind", PLANS)
+@each_case("kind", PLANS)
 def test_each_format_has_a_state(kind: Source) -> None:
     parsed = reading(PLANS[kind], {Source.PRD: "prd.json", Source.BEADS: "a.jsonl"}.get(kind, ""))
     assert parsed.plan.source is kind

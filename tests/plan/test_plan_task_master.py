@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
+from cases import each_case
 from plan.planning import codes, errors, needs, only
 from weft import plan
 from weft.model import Priority, State
@@ -44,7 +43,7 @@ def by_id(document: object, **options: Any) -> dict[str, PlanTask]:
     return {each.id: each for each in parsed.plan.tasks}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "kind"),
     [
         ({"tasks": TASKS}, Source.TASK_MASTER),
@@ -64,7 +63,7 @@ def test_the_format_is_found_by_the_list_of_tasks(document: object, kind: Source
     assert plan.detect("a.json", b"\xef\xbb\xbf" + data) is kind
 
 
-@pytest.mark.parametrize("document", [{"tasks": TASKS}, {"master": {"tasks": TASKS}}])
+@each_case("document", [{"tasks": TASKS}, {"master": {"tasks": TASKS}}])
 def test_subtasks_are_the_work_of_their_task(document: object) -> None:
     tasks = by_id(document)
     assert list(tasks) == ["1", "4", "5.1", "5.2", "5.3", "5"]
@@ -85,7 +84,7 @@ def test_a_number_in_a_subtask_means_a_sibling_before_a_task() -> None:
     assert ("4", "5.2") not in pairs
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "state"),
     [
         ("pending", State.WAITING),
@@ -112,7 +111,7 @@ def test_a_status_of_any_word_is_work_done_left_out_or_held(
     assert read(document, take=frozenset({"1"})).problems == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "states"),
     [
         ("deferred", [State.DONE, State.BLOCKED, State.BLOCKED]),
@@ -138,7 +137,7 @@ def test_the_tasks_of_other_tags_are_told() -> None:
     assert by_id({"later": {"tasks": [task(1)]}, "empty": {"tasks": []}}).keys() == {"1"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "code", "pointer"),
     [
         ({"tasks": 3}, "bad-value", "/tasks"),

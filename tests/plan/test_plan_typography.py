@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from plan.planning import codes, compiled, edges, only, problems, reading, tasks
 from weft import plan
 from weft.model import State
 from weft.plan.plan_records import EdgeReason
 
 
-@pytest.mark.parametrize("bullet", ["-", "*", "+", "1.", "1)", "-\t", "  -", "12."])
+@each_case("bullet", ["-", "*", "+", "1.", "1)", "-\t", "  -", "12."])
 def test_any_bullet_makes_a_task(bullet: str) -> None:
     parsed = reading(f"## Phase 1: a\n\n{bullet} [ ] Task 1: do it\n")
     assert [(task.id, task.text) for task in parsed.plan.tasks] == [("1.1", "do it")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mark", "status"),
     [
         (" ", State.WAITING),
@@ -32,7 +31,7 @@ def test_the_mark_tells_the_status(mark: str, status: State) -> None:
     assert task.status is status
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "status", "text", "commit", "note"),
     [
         ("[x] Login page 9f8e7d6", State.DONE, "Login page", "9f8e7d6", ""),
@@ -56,7 +55,7 @@ def test_commit_ids_and_notes_are_taken_off_the_text(
     assert (task.status, task.text, task.commit, task.note) == (status, text, commit, note)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "Task 3: do it",
@@ -78,13 +77,13 @@ def test_the_number_of_a_task_is_found(line: str) -> None:
     assert (task.label, task.text) == ("3", "do it")
 
 
-@pytest.mark.parametrize("line", ["do it", "Task: do it", "**Task:** do it"])
+@each_case("line", ["do it", "Task: do it", "**Task:** do it"])
 def test_a_task_without_a_number_is_read_too(line: str) -> None:
     (task,) = reading(f"## Phase 1: a\n- [ ] {line}\n").plan.tasks
     assert (task.label, task.text) == ("1", "do it")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("heading", "label", "title"),
     [
         ("## Phase 4: Setup", "4", "Setup"),
@@ -107,7 +106,7 @@ def test_the_checkpoint_of_a_phase_is_read() -> None:
     assert phase.checkpoint == "1a2b3c4"
 
 
-@pytest.mark.parametrize("level", ["#", "###"])
+@each_case("level", ["#", "###"])
 def test_a_phase_at_another_level_is_read_with_a_warning(level: str) -> None:
     text = f"{level} Phase 1: a\n- [ ] a\n  <!-- files: a -->\n{level} Phase 2: b\n- [ ] b\n"
     assert [phase.label for phase in reading(text).plan.phases] == ["1", "2"]
@@ -125,8 +124,8 @@ def test_tasks_before_any_heading_are_a_phase_of_their_own() -> None:
     assert [task.id for task in parsed.plan.tasks] == ["1.1", "1.2"]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@each_case("end", ["\n", "\r\n", "\r"])
+@each_case("bom", [b"", b"\xef\xbb\xbf"])
 def test_line_ends_and_a_bom_make_no_difference(end: str, bom: bytes) -> None:
     text = "## Phase 1: a\n<!-- execution: parallel -->\n- [ ] a\n  <!-- files: a -->\n"
     parsed = plan.read("plan.md", bom + text.replace("\n", end).encode())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from plan.planning import reading
 from weft import plan
 from weft.errors import InputError
@@ -25,7 +26,7 @@ def written(before: str, state: State, commit: str | None = None, note: str = ""
     return write_back(data, parsed, {parsed.tasks[0].id: status}).data.decode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "state", "commit", "note", "after"),
     [
         ("- [ ] a", State.RUNNING, None, "", "- [~] a"),
@@ -71,7 +72,7 @@ def test_mark_commit_and_note_are_written(
     assert written(before + "\n", state, commit, note) == after + "\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "text"),
     [
         ("- [ ] Task 1.1: Add a 9f8e7d6a1", "Add a"),
@@ -97,7 +98,7 @@ def test_what_was_written_is_read_again() -> None:
     assert (task.status, task.commit, task.text) == (State.DONE, "abcdefa", "a")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "note",
     [
         "two\nlines",
@@ -134,7 +135,7 @@ HEADINGS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after"), HEADINGS)
+@each_case(("before", "after"), HEADINGS)
 def test_a_phase_that_is_complete_gets_its_checkpoint(before: str, after: str) -> None:
     data = f"{before}\n- [x] Task 1: a\n- [~] Task 2: b\n".encode()
     statuses = {"1.2": Status(state=State.SKIPPED)}
@@ -174,7 +175,7 @@ def after_edit(edited: str, *ids: str) -> MarkedPlan:
     return write_back(edited.encode(), parsed, done)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "to", "id", "line"),
     [
         # A task was inserted before it.

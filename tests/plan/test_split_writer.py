@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cases import each_case
 from weft import plan
 from weft.errors import InputError
 from weft.plan.plan_records import ItemKind, Severity
@@ -42,7 +43,7 @@ def split(text: str, id: str = "1.1", parts: tuple[NewPart, ...] = PARTS) -> byt
     return write_parts(whole, text.encode(), task, parts)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text", [PLAN, PLAN.replace("\n", "\r\n"), "\ufeff" + PLAN, PLAN[: PLAN.index("\n\n  More")]]
 )
 def test_the_parts_of_a_task_stand_behind_its_phase_and_are_read_back(text: str) -> None:

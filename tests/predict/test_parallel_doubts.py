@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft import plan
 from weft.plan.plan_records import Plan
 from weft.predict.history import History
@@ -31,7 +30,7 @@ def tasks() -> Plan:
     return plan.read("tasks.md", PLAN).plan
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("commits", "pairs"),
     [
         ([("src/a.py", "src/b.py")] * 3, [("T001", "T002")]),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft.predict.clues import find_named, list_companions
 from weft.predict.history import History
 from weft.predict.imports import find_imports
@@ -89,7 +89,7 @@ def test_any_text_and_tree_give_probabilities_in_order(text: str, names: list[st
     assert len({file.path for file in files}) == len(files)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("test", "source"),
     [
         ("tests/test_parser.py", "src/parser.py"),
@@ -111,7 +111,7 @@ def test_of_several_mirrors_the_nearest_counts() -> None:
     assert mirrors.list_tests("src/a/x.py") == ("tests/a/test_x.py",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "text", "imported"),
     [
         ("src/app/a.py", "from app.b import c\nimport app.d\n", ("src/app/b.py", "src/app/d.py")),

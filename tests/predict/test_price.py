@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft.model import PredictedFile
 from weft.predict.price import LEAST_SURE, ClaimPrices, TaskFiles, choose_claims, is_worth_claiming
 
@@ -22,7 +22,7 @@ def claimed(files: tuple[PredictedFile, ...]) -> list[str]:
     return [file.path for file in files if file.claimed]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("probability", "rivals", "worth"),
     [
         (0.9, [], False),  # no task touches it: nothing to save, and no task waits

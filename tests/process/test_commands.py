@@ -85,6 +85,14 @@ def test_a_command_that_does_not_answer_is_ended(tmp_path: Path) -> None:
         run(("sleep", "600"), directory=tmp_path, environment=os.environ, seconds=1)
 
 
+def test_a_slow_reader_gets_the_whole_of_a_long_input(tmp_path: Path) -> None:
+    """Without the file, the rest of the input above 64 kB is lost at the first time-out."""
+    given = b"line of a log\n" * 20_000
+    command = ("sh", "-c", "sleep 0.6; cat")
+    done = run(command, directory=tmp_path, environment=os.environ, input=given, seconds=20)
+    assert done.output.encode() == given
+
+
 def test_a_command_that_is_broken_off_ends_and_no_other_starts(tmp_path: Path) -> None:
     breaker = Breaker(Breaker())
 

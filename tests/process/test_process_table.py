@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from cases import each_case
 from wait_until import wait_until
 from weft.process import process_identity, process_table, process_table_psutil
 from weft.process.process_identity import Process
@@ -55,7 +56,7 @@ def test_a_source_shows_parents_sessions_environments_and_files(
     assert not source.has_open(os.getpid(), tmp_path.stat())
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@each_case("source", SOURCES)
 def test_who_is_dead_is_not_seen(source: ModuleType) -> None:
     process = subprocess.Popen(["true"])
     wait_until(lambda: source.find_view(process.pid) is None)  # a zombie, not waited for

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each_case
 from weft.errors import InputError
 from weft.project.server_address import SERVER, get_url
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "usual"),
     [
         ("http://127.0.0.1:7337", "http://127.0.0.1:7337"),
@@ -24,7 +25,7 @@ def test_an_address_has_one_spelling(given: str, usual: str) -> None:
     assert get_url({SERVER: given}) == usual
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "suggestion"),
     [
         ("127.0.0.1:17931", "write http://127.0.0.1:17931."),

@@ -6,17 +6,17 @@ import json
 import secrets
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from weft.redaction import SHAPES_ALONE, Redactor
 
 KEY = 'k3y"9\\f/=<&>\nzweite\tZeile ü😀-ende'
 HIDE = Redactor([("MY_KEY", KEY)])
 
 
-@pytest.mark.parametrize("ascii_only", [True, False])
+@each_case("ascii_only", [True, False])
 def test_a_value_is_found_however_json_wrote_it(ascii_only: bool) -> None:
     text = f"before {KEY} after"
     for _ in range(4):
@@ -69,7 +69,7 @@ def test_credentials_of_known_shapes_are_hidden_wherever_they_stand() -> None:
             assert SHAPES_ALONE.redact_text(redacted) == redacted
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "weft_run is a name, and so is weft_0123456789ab_short",

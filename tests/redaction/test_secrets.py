@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each_case
 from weft.redaction import list_secrets
 
 RANDOM = "kD83jfhQ20skLs92jfA7dk3hF9s2"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("MY_API_KEY", "abc-12345"),
@@ -27,7 +26,7 @@ def test_a_name_that_says_so_is_enough(name: str, value: str) -> None:
     assert list_secrets({name: value}) == [(name, value)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("MY_API_KEY", ""),

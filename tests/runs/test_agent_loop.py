@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
+from cases import each_case
 from weft.model import Class, Hop, Priority, Stage, State, Task, TaskRequest
 from weft.runs.agent_loop import LoopState, LoopView, decide, next_task
 
@@ -121,7 +120,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_case("case", CASES)
 def test_the_next_step_of_a_loop_follows_from_its_tasks(case: str) -> None:
     tasks, hops, expected = CASES[case]
     assert decide(view(tasks, hops), most=2) is expected

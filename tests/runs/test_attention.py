@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
+from cases import each_case
 from store_helpers import hire
 from weft.admission.capacity import Shortage
 from weft.model import HUMAN, AgentFile, NewRun, NewTask, NewWorker, Outcome, State
@@ -28,7 +27,7 @@ HELD = Ready(
 FULL = Places(capacity=1, used=1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "prospects",
     [
         Prospects(courses=(R,), ready=(WORK,)),
@@ -44,18 +43,6 @@ FULL = Places(capacity=1, used=1)
             courses=(Course(run="r", waits=True), Course(run="a", at_work=True)), places=FULL
         ),
     ],
-    ids=[
-        "ready",
-        "running",
-        "parked",
-        "at_the_gate",
-        "landing",
-        "about_to_end",
-        "file_of_one_at_work",
-        "room_for_runs",
-        "no_limit_on_runs",
-        "another_run_will_end",
-    ],
 )
 def test_what_may_still_move_is_waited_for(prospects: Prospects) -> None:
     assert "r" not in find_attention(prospects).stuck
@@ -65,7 +52,7 @@ def short(resource: str, asked: int, used: int, capacity: int) -> Ready:
     return Ready(run="r", task=1, name="1.1", short=(Shortage(resource, asked, used, capacity),))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("prospects", "do"),
     [
         (Prospects(courses=(R,), ready=(WORK,), drained=1.0), "weft drain --undo"),
@@ -81,7 +68,7 @@ def short(resource: str, asked: int, used: int, capacity: int) -> Ready:
         (Prospects(courses=(R,), ready=(short("gpu", 2, 0, 1),)), "weft limits set gpu 2"),
         (
             Prospects(courses=(R,), ready=(short("stage:r/implement", 1, 0, 0),)),
-            "weft limits set stage:r/implement 3",
+            "weft limits set stage:r/implement 4",
         ),
         (
             Prospects(courses=(Course(run="r", queued=True, short=NONE_LEFT),)),
@@ -112,7 +99,7 @@ def test_what_nothing_that_ends_can_change_is_named_with_its_cure(
     assert [need.do[0] for need in needs.of("r")] == [do]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "do"),
     [
         ("blocked", "weft retry r/1.1"),

@@ -8,10 +8,10 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-import pytest
 from msgspec import Struct
 
 import weft
+from cases import each_case
 from weft.cli.run_text import RunLines
 from weft.model import Event
 from weft.runs.event_text import SPECIAL, TEXTS, About, Teller, line
@@ -101,7 +101,7 @@ def test_where_a_kind_is_worked_out_is_known() -> None:
     assert {(one.file, one.function) for one in written() if one.kind is None} == COMPUTED.keys()
 
 
-@pytest.mark.parametrize("kind", sorted(TEXTS))
+@each_case("kind", sorted(TEXTS))
 def test_a_text_speaks_only_of_what_its_event_says(kind: str) -> None:
     wanted = {name for _, name, _, _ in Formatter().parse(TEXTS[kind]) if name} - ADDED
     for place in written():
@@ -176,7 +176,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("happened", "plain", "named"), SAID)
+@each_case(("happened", "plain", "named"), SAID)
 def test_an_event_in_words(happened: Event, plain: str | None, named: str | None) -> None:
     if plain is not None:
         assert line(happened) == plain

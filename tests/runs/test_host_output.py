@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each_case
 from weft.errors import Refused
 from weft.process.output_tail import OutputLine
 from weft.runs.host_output import OutputPiece, encode_piece, read_answer, shorten_piece
@@ -21,7 +22,7 @@ def test_an_answer_comes_back_byte_by_byte() -> None:
     assert read_answer(encode_piece(sent), 0, "It is there") == sent
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "problem"),
     [
         ("{", "nonsense"),

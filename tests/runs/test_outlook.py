@@ -1,12 +1,12 @@
-"""Who holds up whom, how long it may still take, and what could not have been beaten."""
+"""Who holds up whom, how long it may still take, and how long it took."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from msgspec.structs import replace
 
+from cases import each_case
 from weft.candidate_records import CheckVerdict, Entry, GateRows, Landing
 from weft.model import (
     HUMAN,
@@ -20,9 +20,9 @@ from weft.model import (
     TaskKind,
     TaskRequest,
 )
-from weft.runs.duration_estimates import PERSON_SECONDS, DurationEstimates
+from weft.runs.duration_estimates import DurationEstimates
 from weft.runs.outlook import CheckTimes, Outlook, list_holdups, predict_rest
-from weft.runs.run_figures import find_bounds, find_needed, measure_idle, measure_run
+from weft.runs.run_figures import describe_times, measure_idle, measure_run
 from weft.runs.run_waits import find_waits
 
 
@@ -68,6 +68,7 @@ def attempt(number: int, started: float, ended: float | None, outcome: str = "su
         started=started,
         ended=ended,
         outcome=outcome if ended is not None else None,
+        led_to=State.GATING,
         candidate=None,
         base=None,
         session=None,
@@ -115,7 +116,7 @@ def test_who_holds_up_the_most_comes_first_and_barriers_only_pass_it_on() -> Non
     assert found == [(1, [4, 5]), (2, [6]), (8, [9])]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tasks", "edges", "seconds"),
     [
         ([task(1, State.READY), task(2, State.READY)], [], 10.0),
@@ -167,10 +168,12 @@ def test_checks_are_part_of_the_rest_and_a_running_check_counts_down() -> None:
     assert rest(testing, checks=CheckTimes(usual=None)).guess
 
 
-def test_a_step_of_a_person_is_part_of_the_rest_and_a_guess() -> None:
+def test_the_rest_leaves_out_the_steps_of_people_and_says_so() -> None:
     asks = task(1, State.READY, agent=HUMAN, since=100.0)
     ahead = rest(asks, task(2), checks=NONE, edges=[(2, 1)])
-    assert (ahead.seconds, ahead.guess) == (PERSON_SECONDS + 10.0, True)
+    assert (ahead.seconds, ahead.guess, ahead.people) == (10.0, False, True)
+    assert rest(task(1, State.BLOCKED), task(2, State.READY), checks=NONE).people
+    assert not rest(task(1, State.READY), checks=NONE).people
 
 
 def test_percent_is_weighted_done_work_and_nothing_else() -> None:
@@ -211,27 +214,6 @@ NO_GATE = GateRows(
     blocked="",
     ended=True,
 )
-
-
-def test_the_lower_bound_is_that_of_the_attempts_that_were_needed() -> None:
-    tasks = [task(1, State.DONE), task(2, State.DONE), task(3, State.DONE)]
-    tries = [attempt(1, 0, 3), attempt(2, 3, 5, "crash"), attempt(2, 5, 9), attempt(3, 0, 1)]
-    needed = find_needed(tasks, tries, NO_GATE)
-    assert [one.started for one in needed] == [0, 5, 0], "the crash was no part of a perfect run"
-    bounds, chain = find_bounds(tasks, [(2, 1)], needed, 2)
-    assert bounds.lower == bounds.critical_path == 7.0
-    assert chain == ["t1", "t2"]
-    bounds, _ = find_bounds(tasks, [], needed, 1)
-    assert bounds.lower == 8.0, "one slot does one thing at a time"
-
-
-def test_no_run_is_faster_than_its_lower_bound() -> None:
-    """Both attempts on the same file were needed, and ran at once: a story shares its files."""
-    tasks = [task(1, State.DONE, files=("f",)), task(2, State.DONE, files=("f",))]
-    figures = measure_run(
-        tasks, [], [attempt(1, 0, 10), attempt(2, 0, 10)], NO_GATE, slots=2, now=20.0
-    )
-    assert figures.makespan / figures.bound >= 1.0
 
 
 def test_one_by_one_includes_a_check_for_each_landing() -> None:
@@ -275,45 +257,75 @@ def test_one_by_one_includes_a_check_for_each_landing() -> None:
     )
     gate = replace(NO_GATE, entries=entries, verdicts=(verdict,), landings=(landing,))
     done = [attempt(1, 0, 10), attempt(2, 0, 10)]
-    assert measure_run(tasks, [], done, gate, slots=2, now=20.0).sequential == 30.0
+    assert measure_run(tasks, done, gate, slots=2, now=20.0).sequential == 30.0
 
 
-def test_wall_time_leaves_out_waits_for_people_but_not_work_beside_them() -> None:
+def test_waits_for_people_leave_out_work_beside_them() -> None:
     assert measure_idle([(10, 50)], [(0, 20), (40, 60)], (0, 60)) == 20
     assert measure_idle([(10, 50), (15, 55)], [(0, 10)], (0, 60)) == 45
     assert measure_idle([(0, 99)], [(0, 60)], (0, 60)) == 0
-    tasks = [task(1, State.DONE, since=110.0)]
-    figures = measure_run(
-        tasks,
-        [],
-        [attempt(1, 0, 10, "other"), attempt(1, 100, 110)],
-        NO_GATE,
-        slots=1,
-        now=110.0,
-        waits=[(10.0, 100.0)],
+
+
+def times(
+    *attempts: Attempt, waits: Sequence[tuple[float, float]] = (), state: State = State.DONE
+) -> str:
+    end = max((each.ended or 0.0 for each in attempts), default=0.0)
+    tasks = [task(1, state, since=end), task(2, State.DONE, since=end)]
+    return describe_times(measure_run(tasks, attempts, NO_GATE, slots=2, now=end, waits=waits))
+
+
+def test_the_times_of_a_run_are_a_sentence() -> None:
+    pair = attempt(1, 0, 1000), attempt(2, 0, 800)
+    assert times(*pair) == "ran 16 min 40 s; one by one 30 min"
+    assert times(*pair, state=State.RUNNING) == "ran 16 min 40 s", "no comparison before the end"
+    waited = times(attempt(1, 0, 100), attempt(1, 3700, 3800), waits=[(100.0, 3700.0)])
+    assert waited == (
+        "ran 1 h 03 min; without waiting for you it would have taken 3 min 20 s; "
+        "one by one 3 min 20 s"
     )
-    assert (figures.makespan, figures.waited) == (20.0, 90.0)
+    assert times(attempt(1, 0, 59)) == "", "a run of less than a minute is short enough"
+    assert times() == ""
+
+
+def test_dead_time_and_stopped_processes_are_not_work() -> None:
+    died = attempt(1, 50, 30_000, "reaped")
+    assert times(attempt(2, 0, 100), died, attempt(1, 30_000, 30_060)) == "ran 2 min 40 s"
+    stopped = replace(attempt(1, 0, 500, "handed_back"), led_to=None)
+    assert times(stopped, attempt(1, 500, 700)) == "ran 11 min 40 s; one by one 3 min 20 s"
+
+
+@each_case(
+    "jump",
+    [
+        (attempt(1, 0, 100), attempt(1, 393.5 * 86_400, 393.5 * 86_400 + 100)),
+        (attempt(1, 0, 100), attempt(1, 100, 200), attempt(2, 100, 393.5 * 86_400)),
+        (attempt(1, 0, 100), attempt(1, -393.5 * 86_400, -393.5 * 86_400 + 100)),
+        (attempt(1, 0, 100), attempt(1, 100, 200), attempt(2, 100, -393.5 * 86_400)),
+    ],
+)
+def test_a_clock_that_jumps_is_no_part_of_a_run(jump: tuple[Attempt, ...]) -> None:
+    assert times(*jump) == "ran 3 min 20 s"
 
 
 def happened(number: int, at: float, kind: str, **data: object) -> Event:
     return Event(id=number, at=at, kind=kind, run="r", task=1, data=data)
 
 
-def test_waits_are_questions_blocked_and_paused_tasks_and_interruptions() -> None:
+def test_waits_are_questions_blocked_paused_and_parked_tasks() -> None:
     events = [
         happened(1, 10.0, "attempt_finished", state="blocked"),
         happened(2, 40.0, "task_reopened", was="blocked"),
         happened(3, 50.0, "task_paused"),
         happened(4, 70.0, "task_resumed"),
     ]
-    assert find_waits(events, [], [], [], now=99.0) == [(10.0, 40.0), (50.0, 70.0)]
+    assert find_waits(events, [], [], [], now=99.0) == ([(10.0, 40.0), (50.0, 70.0)], [])
     asks = task(1, State.DONE, agent=HUMAN, since=80.0)
     before = task(2, State.DONE, since=30.0)
-    assert find_waits([], [asks, before], [(1, 2)], [], now=99.0) == [(30.0, 80.0)]
+    assert find_waits([], [asks, before], [(1, 2)], [], now=99.0) == ([(30.0, 80.0)], [])
     night = [attempt(1, 0, 10), attempt(1, 30_000, 30_010)]
-    assert find_waits([], [], [], night, now=30_010.0) == [(10, 30_000)]
     limited = [happened(1, 10.0, "attempt_finished", state="parked")]
-    assert find_waits(limited, [], [], night, now=30_010.0) == [], "a rate limit is no person"
+    found = find_waits(limited, [], [], night, now=30_010.0)
+    assert found == ([], [(10.0, 30_000)]), "a rate limit is no person"
 
 
 def test_a_task_whose_labels_no_present_worker_has_does_not_go_on() -> None:

@@ -150,8 +150,7 @@ def test_figures_compare_the_run_with_what_was_possible(store: Store) -> None:
     assert (told.landed, told.tasks, told.slots) == (1, 3, 2)
     assert (told.tokens, told.micro_usd) == (210, 41_000)
     assert told.makespan == 11.0
-    assert told.sequential == 4 + 1 + 2 + 1 + 1.5, "and the check of the landed task"
-    assert (told.bound, told.bound_by) == (4.0, "its longest task")
+    assert told.sequential == 4 + 1 + 2 + 1.5, "and the check of the landed task"
 
 
 def test_capacity_follows_leases_and_changes_of_limits(store: Store) -> None:
@@ -188,7 +187,7 @@ def test_a_page_escapes_all_that_others_said(store: Store) -> None:
 def test_a_run_that_has_not_begun_has_a_report(store: Store) -> None:
     submit(store, ["a"])
     told = build_report(read_history(store, RUN, now=START + 1), now=START + 1, hosts={})
-    assert (told.attempts, told.figures.makespan, told.figures.bound) == ((), 0.0, 0.0)
+    assert (told.attempts, told.figures.makespan) == ((), 0.0)
     assert "Nothing has run yet" in report_page.render(told)
 
 

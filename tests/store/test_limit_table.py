@@ -221,10 +221,8 @@ def test_a_runs_limits_come_from_the_templates_and_go_with_it(store: Store) -> N
         "gate:R": 1,
         "run:R/agents": 7,
         "run:R/teams": 2,
-        "stage:R/plan": 1,
         "stage:R/test": 2,
         "stage:R/implement": 5,
-        "stage:R/merge": 1,
         "stage:R/review": 1,
         "stage:R/judge": 1,
     }

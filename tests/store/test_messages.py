@@ -92,14 +92,13 @@ def test_a_failed_lead_is_no_different_for_being_written_to(store: Store) -> Non
 def test_the_open_task_of_a_lead_is_found_until_it_has_ended(store: Store) -> None:
     lead = start(store)
     repo = "r"
-    assert find_open_lead(store, repo, "lead", tenant="default") == lead
-    assert find_open_lead(store, repo, "other", tenant="default") is None
-    assert find_open_lead(store, "elsewhere", "lead", tenant="default") is None
-    assert find_open_lead(store, repo, "lead", tenant="another") is None
+    assert find_open_lead(store, repo, "lead") == lead
+    assert find_open_lead(store, repo, "other") is None
+    assert find_open_lead(store, "elsewhere", "lead") is None
     cancel(store, lead, now=2)
-    assert find_open_lead(store, repo, "lead", tenant="default") is None
+    assert find_open_lead(store, repo, "lead") is None
     retry(store, lead, now=3)
-    assert find_open_lead(store, repo, "lead", tenant="default") == lead
+    assert find_open_lead(store, repo, "lead") == lead
 
 
 def test_a_store_that_forgets_whom_a_message_is_for_is_caught(store: Store) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from cases import each_case
 from databases import change, fresh_database, look
 from databases import url as url
 from store_helpers import connection_of, put, snapshot, somebody_writes
@@ -289,7 +290,7 @@ def test_any_directory_name_will_do(tmp_path: Path, name: str) -> None:
         assert sum(count_states(store).values()) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "",

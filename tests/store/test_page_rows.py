@@ -36,41 +36,39 @@ def test_a_page_code_becomes_one_token_and_ends_in_time(store: Store) -> None:
         identify(store, text, now=120.0 + 8 * 86_400)
 
 
-def make_run(store: Store, run: str, tenant: str) -> None:
+def make_run(store: Store, run: str) -> None:
     tasks = [
         NewTask(name="1.1", text="Paint the 100% door", agent="a", files=("door.py",)),
         NewTask(name="1.2", text="Decide", agent=HUMAN),
         NewTask(name="1.3", text="Open", agent="a", needs=("1.2",)),
         NewTask(name="1.4", text="Close", agent="a", needs=("1.3",)),
     ]
-    submit_run(store, NewRun(id=run, repo="r", tenant=tenant), tasks, now=10.0)
+    submit_run(store, NewRun(id=run, repo="r"), tasks, now=10.0)
 
 
-def test_present_work_is_listed_for_a_run_a_tenant_and_words(store: Store) -> None:
-    make_run(store, "mine", "ann")
-    make_run(store, "other", "bob")
-    submit(store, NewTask(name="alone", text="By itself"), repo="r", tenant="ann", now=20.0)
+def test_present_work_is_listed_for_a_run_and_words(store: Store) -> None:
+    make_run(store, "mine")
+    make_run(store, "other")
+    submit(store, NewTask(name="alone", text="By itself"), repo="r", now=20.0)
     assert len(list_work(store)) == 9
-    assert {key.run for key in list_work(store, tenant="ann")} == {"mine", None}
     assert {key.run for key in list_work(store, run="other")} == {"other"}
-    [found] = list_work(store, tenant="ann", words="100% DOOR")
-    assert [view.title for view in view_work(store, [found.id])] == ["Paint the 100% door"]
+    [door] = list_work(store, run="mine", words="100% DOOR")
+    assert [view.title for view in view_work(store, [door.id])] == ["Paint the 100% door"]
     assert list_work(store, words="100_ door") == []
     waiting = [key.id for key in list_work(store, run="mine") if key.state == "waiting"]
     assert list(list_unmet_needs(store, waiting).values()) == [["1.2"], ["1.3"]]
 
 
-def test_decisions_count_the_tasks_behind_them_and_show_a_tenant_its_own(store: Store) -> None:
-    make_run(store, "mine", "ann")
-    make_run(store, "other", "bob")
+def test_decisions_count_the_tasks_behind_them(store: Store) -> None:
+    make_run(store, "mine")
+    make_run(store, "other")
     assert count_decisions(store, now=30.0) == 2
-    for tenant, run in (("ann", "mine"), ("bob", "other")):
-        [decision] = list_decisions(store, now=30.0, tenant=tenant)
-        assert decision.item.subject == f"{run}/1.2"
+    decisions = list_decisions(store, now=30.0)
+    assert {decision.item.subject for decision in decisions} == {"mine/1.2", "other/1.2"}
+    for decision in decisions:
         assert decision.item.kind == "question"
         assert decision.behind == 2
         assert decision.item.since == 10.0
-    assert list_decisions(store, now=30.0, tenant="nobody") == []
 
 
 def test_reports_messages_and_claims_of_a_task_at_work(store: Store) -> None:
@@ -81,7 +79,6 @@ def test_reports_messages_and_claims_of_a_task_at_work(store: Store) -> None:
     report(store, grant.fence, {"attempt": 1, "events": []}, now=4.0)
     [held] = list_held_files(store)
     assert (held.task, held.pattern) == (task, "door.py")
-    assert list_held_files(store, tenant="strangers") == []
     [message] = list_sent_to_task(store, task)
     assert (message.delivered, message.heard) == (None, None)
     confirm_to_task(store, task, message.id, now=5.0)

@@ -114,7 +114,7 @@ def test_the_judges_see_what_may_never_be(url: str, signs: Signs) -> None:
         assert_said(check_rows(ask, before), "task 1 was done 0 times", "task 3 is ready")
         change(url, "UPDATE lease_costs SET amount = 2")
         change(url, "INSERT INTO claims (repo, task, pattern) VALUES ('r', 3, 'src/**')")
-        change(url, "UPDATE tasks SET state = 'running', head = FALSE WHERE id = 3")
+        change(url, "UPDATE tasks SET state = 'running', bucket = NULL WHERE id = 3")
         change(url, "INSERT INTO lease_units (resource, unit, fence) VALUES ('port', 0, 1)")
         for task in (1, 3):
             signs.begin(task, 1)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cases import each_case
 from store_helpers import first_fence
 from weft import maintenance, runs, swarm
 from weft.candidate_records import Entry
@@ -144,7 +145,7 @@ def test_time_is_told_by_whoever_carries_it_out() -> None:
     assert kwargs["now"] == 99.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "called",
     [
         None,
@@ -165,7 +166,7 @@ def test_a_call_that_makes_no_sense_is_refused_in_a_sentence(called: object) -> 
         arguments_of(all_verbs()["tasks.get_task"].function, called, {"now": 0})
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"\xff", b"<html>"])
+@each_case("data", [b"", b"{", b"[" * 100_000, b"\xff", b"<html>"])
 def test_what_is_not_json_is_unreadable(data: bytes) -> None:
     with pytest.raises(Unreadable):
         decode(data)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from wait_until import wait_until
 from weft.errors import (
     InputError,
@@ -80,7 +81,7 @@ def test_a_good_answer_is_taken() -> None:
         assert look(url)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     [
         b"",
@@ -108,7 +109,6 @@ def test_a_good_answer_is_taken() -> None:
         http("502 Bad Gateway", b"oh", kind="text/html"),
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
     ],
-    ids=range(24),
 )
 def test_whatever_a_hostile_server_answers_is_one_sentence(answer: bytes) -> None:
     with answering(answer) as url, pytest.raises(NoAnswer) as raised:
@@ -133,7 +133,7 @@ def test_an_endless_answer_is_not_read_to_the_end() -> None:
             client.send("GET", "/v1/verbs", seconds=30)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("start", "drop"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
@@ -141,7 +141,6 @@ def test_an_endless_answer_is_not_read_to_the_end() -> None:
         (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
         (b"HTTP/1.1 200 OK\r\n\r\n", b" "),
     ],
-    ids=["body", "chunks", "head", "until the end"],
 )
 def test_an_answer_that_drips_is_given_up_after_its_time(start: bytes, drop: bytes) -> None:
     over = threading.Event()
@@ -190,7 +189,7 @@ def test_a_connection_that_moves_nothing_is_given_up_and_the_next_request_has_it
                 connection.close()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "kind", "error"),
     [
         ("404 Not Found", "not_found", NotFound),
@@ -215,7 +214,7 @@ def test_an_error_comes_back_as_what_it_was_or_as_nothing_worse(
     assert type(raised.value) is error
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "text"),
     [
         ("not_found", r"tasks\.get_task: the address may have a wrong path, or .* older or newer"),

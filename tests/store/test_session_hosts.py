@@ -6,8 +6,9 @@ import pytest
 
 from store_helpers import go, hire, put
 from store_helpers import url as url
+from weft.config import Tuning
 from weft.model import SLEPT, Outcome, State
-from weft.store import Store
+from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.attempt_end import finish
 from weft.store.tasks import get_task
@@ -31,6 +32,14 @@ def test_the_host_of_a_session_goes_first_and_any_other_after_a_while(store: Sto
     task = park(store, PARKED, "b")
     assert not admit(store, "b", now=101), "its own host may take it at once"
     assert [grant.task for grant in admit(store, "b", now=101 + PREFER + 1)] == [task]
+
+
+def test_without_work_stealing_only_the_end_of_the_host_gives_its_task_away(url: str) -> None:
+    with open_store(url, tuning=Tuning(work_stealing=False)) as store:
+        task = park(store, PARKED, "b")
+        assert not admit(store, "b", now=101 + 100 * PREFER)
+        depart(store, "w", now=101 + 100 * PREFER)
+        assert [grant.task for grant in admit(store, "b", now=102 + 100 * PREFER)] == [task]
 
 
 def test_the_host_of_a_session_takes_it_at_once(store: Store) -> None:

@@ -227,6 +227,16 @@ def test_a_paused_attempt_goes_on_when_resumed_and_stays_paused_when_it_ends(sto
     assert drain(store) == ["t"]
 
 
+def test_a_task_behind_the_files_of_a_paused_task_says_what_helps(store: Store) -> None:
+    hire(store)
+    holder = put(store, "holder", files=("x.py",))
+    fence = go(store).fence
+    pause(store, holder, now=2)
+    release(store, fence, now=3)
+    [text] = waits(store, put(store, "next", files=("x.py",)))
+    assert f"task {holder} holds; it is paused (`weft resume {holder}`" in text
+
+
 def test_among_equals_in_a_full_queue_the_newest_leaves(store: Store) -> None:
     """Decided against seed 004, which throws out the oldest: docs/design/full-queue.md."""
     small = tuned(store, queue=3)

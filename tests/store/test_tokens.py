@@ -88,7 +88,6 @@ def test_what_no_token_can_be_is_refused(store: Store) -> None:
         {"name": "a\n", "scopes": ("read",)},
         {"name": "a", "scopes": ()},
         {"name": "a", "scopes": ("root",)},
-        {"name": "a", "scopes": ("admin",), "tenant": "t"},
         {"name": "a", "scopes": ("read",), "expires": 1.0},
     ]
     for wrong in cases:

@@ -1,7 +1,6 @@
 """Who may do what: every operation asked for by every kind of identity.
 
-What is refused is refused with `Forbidden` and has changed nothing. Tenants see nothing of each
-other.
+What is refused is refused with `Forbidden` and has changed nothing.
 """
 
 from __future__ import annotations
@@ -30,31 +29,26 @@ WORK = frozenset({"work"})
 
 
 @dataclass(frozen=True)
-class TenantTasks:
-    """A member of the tenant acme that holds one task and is offered another, and a third."""
+class MemberTasks:
+    """A member that holds one task and is offered another, and a third."""
 
     store: Store
     held: int
     fence: int
     offered: int
     ready: int
-    agents_fence: int  # of an agent that weft started, on a task of acme
+    agents_fence: int  # of an agent that weft started
     agents_task: int
 
     def who(self, kind: str) -> Identity:
-        agent: dict[str, Any] = {
-            "fence": self.agents_fence,
-            "task": self.agents_task,
-            "tenant": "acme",
-        }
+        agent: dict[str, Any] = {"fence": self.agents_fence, "task": self.agents_task}
         return {
-            "owner": Identity("t-own", "owner", WORK, tenant="acme"),
+            "owner": Identity("t-own", "owner", WORK),
             "admin": LOCAL,
-            "colleague": Identity("t-col", "colleague", WORK, tenant="acme"),
-            "worker of all": Identity("t-all", "all", WORK),
-            "reader": Identity("t-read", "reader", frozenset({"read"}), tenant="acme"),
-            "stranger": Identity("t-str", "stranger", WORK, tenant="globex"),
-            "nobody": Identity("t-none", "nobody", frozenset(), tenant="acme"),
+            "colleague": Identity("t-col", "colleague", WORK),
+            "reader": Identity("t-read", "reader", frozenset({"read"})),
+            "of another tenant": Identity("t-str", "stranger", WORK, tenant="globex"),
+            "nobody": Identity("t-none", "nobody", frozenset()),
             "agent": Identity("t-agent", "agent", frozenset({"read"}), **agent),
             "lead agent": Identity("t-lead", "lead", WORK, **agent),
         }[kind]
@@ -64,48 +58,42 @@ KINDS = (
     "owner",
     "admin",
     "colleague",
-    "worker of all",
     "reader",
-    "stranger",
+    "of another tenant",
     "nobody",
     "agent",
     "lead agent",
 )
 ITS_OWN = {"owner", "admin"}
-WORKERS_OF_ACME = {"owner", "admin", "colleague", "worker of all", "lead agent"}
-EYES_OF_ACME = WORKERS_OF_ACME | {"reader"}
-ACME = "acme"
+WORKERS = {"owner", "admin", "colleague", "of another tenant", "lead agent"}
+READERS = WORKERS | {"reader"}
 
-Operation = Callable[[TenantTasks, Identity], object]
+Operation = Callable[[MemberTasks, Identity], object]
 
 OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
     "join anew": (
         lambda s, w: membership.join(s.store, w, name="new", now=9),
-        (WORKERS_OF_ACME | {"stranger"}) - {"lead agent"},
+        WORKERS - {"lead agent"},
     ),
     "join as it": (lambda s, w: membership.join(s.store, w, name="m", id="m", now=9), ITS_OWN),
-    "get_member": (lambda s, w: membership.get_member(s.store, w, "m", now=9), EYES_OF_ACME),
+    "get_member": (lambda s, w: membership.get_member(s.store, w, "m", now=9), READERS),
     "list_members": (
         lambda s, w: membership.list_members(s.store, w, now=9),
-        EYES_OF_ACME | {"stranger"},
+        READERS,
     ),
     "page_members": (
         lambda s, w: membership.page_members(s.store, w, after=None, most=9, now=9),
-        EYES_OF_ACME | {"stranger"},
-    ),
-    "list_limits": (
-        lambda s, w: views.list_limits(s.store, w, now=9),
-        EYES_OF_ACME | {"stranger"},
+        READERS,
     ),
     "find_own": (
         lambda s, w: membership.find_own(s.store, w, now=9),
-        WORKERS_OF_ACME | {"stranger"},
+        WORKERS,
     ),
     "ping": (lambda s, w: membership.ping(s.store, w, "m", now=9), ITS_OWN),
     "close": (lambda s, w: membership.close(s.store, w, "m", now=9), ITS_OWN),
     "send": (
-        lambda s, w: dispatch.send(s.store, w, NewWork(text="x", tenant=ACME), now=9),
-        WORKERS_OF_ACME,
+        lambda s, w: dispatch.send(s.store, w, NewWork(text="x", tenant="acme"), now=9),
+        WORKERS - {"of another tenant"},
     ),
     "send as it": (
         lambda s, w: dispatch.send(s.store, w, NewWork(text="x", sender="m"), now=9),
@@ -113,19 +101,19 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
     ),
     "assign": (
         lambda s, w: dispatch.send(s.store, w, NewWork(text="x", to="m", how="queue"), now=9),
-        WORKERS_OF_ACME,
+        WORKERS,
     ),
     "offer": (
         lambda s, w: dispatch.send(s.store, w, NewWork(text="x", to="m", how="offer"), now=9),
-        WORKERS_OF_ACME,
+        WORKERS,
     ),
     "prefer": (
         lambda s, w: dispatch.send(s.store, w, NewWork(text="x", to="m", how="prefer"), now=9),
-        WORKERS_OF_ACME,
+        WORKERS,
     ),
     "depend": (
         lambda s, w: dispatch.send(s.store, w, NewWork(text="x", needs=(s.held,)), now=9),
-        WORKERS_OF_ACME,
+        WORKERS,
     ),
     "claim": (lambda s, w: member_work.claim(s.store, w, "m", s.ready, now=9), ITS_OWN),
     "accept": (lambda s, w: member_work.accept(s.store, w, "m", s.offered, now=9), ITS_OWN),
@@ -137,15 +125,14 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
         lambda s, w: member_work.claim_files(s.store, w, s.fence, ["x"], now=9),
         ITS_OWN,
     ),
-    "cancel": (lambda s, w: member_work.cancel(s.store, w, s.ready, now=9), ITS_OWN),
     "poll": (lambda s, w: poll.poll(s.store, w, "m", now=9), ITS_OWN),
     "message to it": (
         lambda s, w: inbox.send_message(s.store, w, "hey", member="m", now=9),
-        WORKERS_OF_ACME,
+        WORKERS,
     ),
     "message to its task": (
         lambda s, w: inbox.send_message(s.store, w, "hey", task=s.held, now=9),
-        WORKERS_OF_ACME,
+        WORKERS,
     ),
     "read its messages": (lambda s, w: inbox.read_messages(s.store, w, member="m", now=9), ITS_OWN),
     "read a task's messages": (
@@ -153,15 +140,15 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
         set(),
     ),
     "list_tasks": (
-        lambda s, w: views.list_tasks(s.store, w, Filter(tenant=ACME)),
-        EYES_OF_ACME,
+        lambda s, w: views.list_tasks(s.store, w, Filter()),
+        READERS,
     ),
     "list_lines": (
-        lambda s, w: views.list_lines(s.store, w, Filter(tenant=ACME)),
-        EYES_OF_ACME,
+        lambda s, w: views.list_lines(s.store, w, Filter()),
+        READERS,
     ),
-    "get_task": (lambda s, w: views.get_task(s.store, w, s.held), EYES_OF_ACME),
-    "explain": (lambda s, w: views.explain(s.store, w, s.held, now=9), EYES_OF_ACME),
+    "get_task": (lambda s, w: views.get_task(s.store, w, s.held), READERS),
+    "explain": (lambda s, w: views.explain(s.store, w, s.held, now=9), READERS),
     # Of an attempt that weft itself carries out:
     "agent's news": (
         lambda s, w: inbox.find_news(s.store, w, ack=None, now=9),
@@ -181,11 +168,11 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
     ),
     "agent's task": (
         lambda s, w: views.get_task(s.store, w, s.agents_task),
-        EYES_OF_ACME | {"agent"},
+        READERS | {"agent"},
     ),
     "agent's need": (
         lambda s, w: views.get_task(s.store, w, s.agents_task - 1),
-        EYES_OF_ACME | {"agent"},
+        READERS | {"agent"},
     ),
     "agent's end": (
         lambda s, w: member_work.finish(s.store, w, s.agents_fence, DONE, now=9),
@@ -195,19 +182,19 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
 }
 
 
-def make_scene(store: Store) -> TenantTasks:
-    owner = Identity("t-own", "owner", WORK, tenant="acme")
+def make_scene(store: Store) -> MemberTasks:
+    owner = Identity("t-own", "owner", WORK)
     hire(store, "w")
-    need = put(store, "need", tenant="acme")
+    need = put(store, "need")
     finish(store, go(store, "w").fence, MET, now=1)
-    agents_task = put(store, "agent's", tenant="acme", needs=(str(need),))
+    agents_task = put(store, "agent's", needs=(str(need),))
     agents = go(store, "w")
     join(store, who=owner, max_tasks=4)
     held = post(store, "held", who=owner)
     fence = take(store, who=owner).fence
     offered = post(store, "offered", who=owner, to="m", how="offer", now=8)
     ready = post(store, "ready", who=owner)
-    return TenantTasks(
+    return MemberTasks(
         store=store,
         held=held.task,
         fence=fence,
@@ -258,23 +245,6 @@ def test_no_operation_is_missing_from_the_table() -> None:
     asked = {name for operation, _ in OPERATIONS.values() for name in operation.__code__.co_names}
     # The waiting room takes back; `address` needs no store.
     assert offered - asked == {"take_back", "address"}
-
-
-def test_tenants_see_and_touch_nothing_of_each_other(store: Store) -> None:
-    acme = Identity("t1", "a", WORK, tenant="acme")
-    globex = Identity("t2", "g", WORK, tenant="globex")
-    join(store, "a", who=acme, max_tasks=9)
-    join(store, "g", who=globex, max_tasks=9)
-    join(store, "any", max_tasks=9)
-    ours = post(store, "ours", who=acme)
-    assert poll.poll(store, globex, "g", now=2) is None
-    with pytest.raises(NotFound):
-        member_work.claim(store, globex, "g", ours.task, now=2)
-    assert {one.id for one in membership.list_members(store, globex, now=2)} == {"g", "any"}
-    assert views.list_tasks(store, globex, Filter()).tasks == ()
-    with pytest.raises(Forbidden):
-        views.list_tasks(store, globex, Filter(tenant="acme"))
-    assert take(store, "a", who=acme).task == ours.task
 
 
 def test_an_identity_is_what_its_token_says(store: Store) -> None:

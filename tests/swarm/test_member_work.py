@@ -8,7 +8,7 @@ from databases import look
 from store_helpers import drain, go, hire, snapshot
 from store_helpers import put as put_into_repository
 from store_helpers import url as url
-from swarm_helpers import ACME, DONE, FAILED, OWNER, done, end, join, post, take, take_all
+from swarm_helpers import ACME, DONE, FAILED, OWNER, done, end, join, post, stop, take, take_all
 from weft.errors import (
     AlreadyEnded,
     AtCapacity,
@@ -275,13 +275,6 @@ def test_more_files_are_granted_at_once_or_not_at_all(store: Store) -> None:
         member_work.claim_files(store, OWNER, second.fence, ["../x"], now=4)
 
 
-def test_the_files_of_one_tenant_are_not_in_the_way_of_another(store: Store) -> None:
-    join(store, max_tasks=2)
-    post(store, files=("a.py",), tenant="one")
-    post(store, files=("a.py",), tenant="two")
-    assert len(take_all(store)) == 2
-
-
 def test_progress_is_an_event_and_a_sign_of_life(store: Store) -> None:
     join(store)
     post(store)
@@ -328,19 +321,19 @@ def test_only_who_sent_a_task_or_an_admin_cancels_it(store: Store) -> None:
     join(store, who=ACME)
     mine, other = post(store, who=ACME), post(store, who=LOCAL, tenant="acme")
     with pytest.raises(Forbidden, match="sent by another identity"):
-        member_work.cancel(store, ACME, other.task, now=3)
-    assert member_work.cancel(store, ACME, mine.task, now=3)
-    assert not member_work.cancel(store, ACME, mine.task, now=4)
-    assert member_work.cancel(store, LOCAL, other.task, now=4)
+        stop(store, ACME, other.task, now=3)
+    assert stop(store, ACME, mine.task, now=3)
+    assert not stop(store, ACME, mine.task, now=4)
+    assert stop(store, LOCAL, other.task, now=4)
     by_member = post(store, who=ACME, sender="m")
-    assert member_work.cancel(store, ACME, by_member.task, now=5)
+    assert stop(store, ACME, by_member.task, now=5)
 
 
 def test_who_reports_a_cancelled_task_is_told_and_its_slot_is_free(store: Store) -> None:
     join(store)
     sent = post(store)
     claimed = take(store)
-    member_work.cancel(store, OWNER, sent.task, now=3)
+    stop(store, OWNER, sent.task, now=3)
     [held] = membership.get_member(store, OWNER, "m", now=3).tasks
     assert not held.current
     with pytest.raises(AlreadyEnded, match="cancelled already"):

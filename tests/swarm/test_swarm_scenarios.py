@@ -15,11 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from forked_python import ForkedPython
 from store_helpers import caught, state, weaken
 from store_helpers import url as url
 from swarm.test_membership import reap_silent
-from swarm_helpers import ACME, DONE, FAILED, OWNER, end, join, post, take, take_all
+from swarm_helpers import DONE, FAILED, OWNER, end, join, post, take, take_all
 from wait_until import PATIENCE
 from weft.errors import AlreadyEnded, Refused
 from weft.store import Store
@@ -28,6 +30,8 @@ from weft.store.limit_table import list_limits, own_limit, set_limit
 from weft.store.tasks import get_task
 from weft.swarm import member_work, membership, poll
 from weft.swarm.identity import LOCAL
+
+pytestmark = pytest.mark.each_store
 
 ENDED_LOOKS_HELD = (
     "SELECT * FROM leases",
@@ -94,9 +98,8 @@ def test_duplicate_poll(store: Store) -> None:
 
     def forgets_to_mark(store: Store) -> Store:
         stays_ready = [("state = 'running'", "state = 'ready'"), ("bucket = NULL, ", "")]
-        stays_head = ("line = NULL, head = FALSE, aside = NULL", "line = NULL")
         unindexed = (":task,", "NULL,")  # else the index of open leases would still say no
-        forgets = weaken(store, "start_task", *stays_ready, stays_head)
+        forgets = weaken(store, "start_task", *stays_ready)
         forgets = weaken(forgets, "add_lease", unindexed)
         again = weaken(forgets, "add_attempt", (":number,", ":fence,"))
         return weaken(
@@ -417,19 +420,3 @@ def test_limits_and_budgets_are_checked_in_the_claim(store: Store) -> None:
         lambda s: weaken(s, "ledger", NOTHING_IS_USED),
         lambda s: weaken(s, "ledger", ("WHERE total IS NOT NULL", "WHERE FALSE")),
     )
-
-
-def test_a_task_of_another_tenant_is_taken(store: Store) -> None:
-    """Weakened: whose tasks a member takes is not known to the admission."""
-
-    def check(store: Store) -> None:
-        join(store, "ours", who=ACME, max_tasks=5)
-        post(store, "theirs", tenant="globex")
-        post(store, "our own", who=ACME)
-        assert [one.name for one in take_all(store, "ours", who=ACME)] == ["our own"]
-
-    blank = (
-        "CASE WHEN token IS NULL THEN host ELSE tenant END",
-        "CASE WHEN token IS NULL THEN host END",
-    )
-    caught(store, check, lambda s: weaken(s, "ledger", blank))

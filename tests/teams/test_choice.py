@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import permutations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cases import each_case
 from weft.teams.choice import (
     CandidateResult,
     EntrantResult,
@@ -44,7 +44,7 @@ def test_a_team_waits_for_all_its_entrants() -> None:
     assert decision == type(decision)()
 
 
-@pytest.mark.parametrize("result", OUT)
+@each_case("result", OUT)
 def test_the_only_green_candidate_wins(result: CandidateResult) -> None:
     decision = choose(best_of(EntrantResult(number=1, result=result), green(2, lines=900)))
     assert decision.winner == 2
@@ -83,7 +83,7 @@ def test_a_judge_compares_each_pair_in_both_orders() -> None:
     assert set(choose(team).comparisons) == set(permutations((1, 2, 3), 2))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("forwards", "backwards", "winner"),
     [
         (FIRST, SECOND, 1),

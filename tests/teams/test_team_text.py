@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from cases import each_case
 from weft.teams.team_text import Strategy, Team, describe_team, name_agents, parse_team
 
 TEXTS = {
@@ -19,13 +20,13 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each_case("text", TEXTS)
 def test_a_team_is_read_and_written(text: str) -> None:
     assert parse_team(text) == TEXTS[text]
     assert describe_team(TEXTS[text]) == text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("", "`hedge`"),

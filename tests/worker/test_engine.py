@@ -112,6 +112,7 @@ def test_in_a_storm_no_agent_runs_without_a_lease_and_every_task_is_done_once(
 @pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="only by `make chaos`")
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.timeout(600)
+@pytest.mark.each_store
 def test_in_a_long_storm(either: AttemptProject, seed: int) -> None:
     assert storm(either, tasks=24, engines=3, kills=12, seed=seed).wrong == []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from beads_issues import Issues
+from cases import each_case
 from store_helpers import go, hire
 from wait_until import wait_until
 from weft.errors import StaleFence
@@ -74,7 +75,7 @@ WAITS = WantedStatus(status=BLOCKED, note="Which\x00\n\ncolour?")
 LANDED = WantedStatus(status=CLOSED, note="It failed.", reason="--force")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("shown", "wanted", "calls"),
     [
         (Shown(status=OPEN), WantedStatus(status=IN_PROGRESS), [CLAIM]),
@@ -86,6 +87,32 @@ LANDED = WantedStatus(status=CLOSED, note="It failed.", reason="--force")
             Shown(status=BLOCKED, assignee="weft"),
             WantedStatus(status=IN_PROGRESS),
             [["update", "bd-1", "--status", "in_progress", "--assignee", "weft"]],
+        ),
+        # The worker is the assignee, also after a worker before it.
+        (
+            Shown(status=OPEN),
+            WantedStatus(status=IN_PROGRESS, assignee="weft/w"),
+            [["update", "bd-1", "--claim", "--assignee", "weft/w"]],
+        ),
+        (
+            Shown(status=OPEN, assignee="weft/v"),
+            WantedStatus(status=IN_PROGRESS, assignee="weft/w"),
+            [["update", "bd-1", "--status", "in_progress", "--assignee", "weft/w"]],
+        ),
+        (
+            Shown(status=IN_PROGRESS, assignee="weft/v"),
+            WantedStatus(status=IN_PROGRESS, assignee="weft/w"),
+            [["update", "bd-1", "--assignee", "weft/w"]],
+        ),
+        (
+            Shown(status=IN_PROGRESS, assignee="weft/w"),
+            WantedStatus(status=OPEN),
+            [["update", "bd-1", "--status", "open", "--assignee", ""]],
+        ),
+        (
+            Shown(status=IN_PROGRESS, assignee="wefty"),
+            WantedStatus(status=IN_PROGRESS, assignee="weft/w"),
+            [],
         ),
         (
             Shown(status=OPEN, assignee="ann"),
@@ -304,5 +331,6 @@ def test_the_notes_of_an_issue_do_not_depend_on_its_holders(
     retry(store, numbers["bd-1"], now=4)
     finish(store, go(store, now=5).fence, Outcome(state=State.DONE), now=6)
     follow()
-    assert issues.now("bd-1")["notes"] == "weft: Too long."
+    told = "worker w started 1970-01-01 00:00:05 UTC, took 1 s"
+    assert issues.now("bd-1")["notes"] == f"weft: Too long.\n{told}"
     assert issues.now("bd-1")["status"] == "closed"

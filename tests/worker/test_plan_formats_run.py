@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from cli.plan_project import Project
+from databases import sqlite_store
 from repositories import commit_all
 from wait_until import wait_until
 from weft.cli.run_preview import prepare_plan
@@ -26,7 +27,7 @@ from weft.runs.wanted_projections import request_state_file
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    return Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
 
 
 def submit(project: Project, name: str, format: Source | None = None) -> str:

@@ -19,7 +19,7 @@ import pytest
 
 from beads_issues import Issues
 from cli.plan_project import Project, plan
-from databases import change
+from databases import change, sqlite_store
 from repositories import git
 from stopped_process import stop_harmlessly
 from wait_until import PATIENCE, wait_until
@@ -54,7 +54,7 @@ def issues(tmp_path: Path) -> Issues:
 
 @pytest.fixture
 def project(tmp_path: Path, issues: Issues) -> Project:
-    made = Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+    made = Project(tmp_path / "project", sqlite_store(tmp_path / "weft.db"))
     made.environment["PATH"] = f"{issues.place}{os.pathsep}{made.environment['PATH']}"
     made.settings(NOTIFY)
     git(made.root, "branch", "release")

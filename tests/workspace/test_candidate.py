@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each_case
 from repositories import (
     AUTHOR,
     DATE,
@@ -102,7 +103,7 @@ def test_files_that_are_gone_are_an_error_and_no_deletion_of_everything(root: Pa
             make_candidate(place)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "start"),
     [
         ("", "Work of an agent\n\nKey: v w\n"),

@@ -90,7 +90,7 @@ def test_what_git_does_not_ignore_cannot_be_kept(root: Path) -> None:
         begin(root, 1, WorkspaceSettings(keep=("dir",)))
 
 
-TEARING = ("sh", "-c", "echo torn $WEFT_PORT >> ../../../../../torn")
+TEARING = ("sh", "-c", "echo torn $WEFT_PORT >> ../../repository/torn")
 
 
 def test_a_teardown_runs_when_a_workspace_is_given_up(root: Path) -> None:

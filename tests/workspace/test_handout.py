@@ -306,7 +306,7 @@ def _status_as_nobody(root: Path, act: Callable[[], bool]) -> int:
     """Act in a child that permissions do stop: root is not stopped by any."""
     if os.getuid() == 0:
         root.parent.chmod(0o755)
-        subprocess.run(["chown", "-R", "65534:65534", str(root)], check=True)
+        subprocess.run(["chown", "-R", "65534:65534", str(root.parent)], check=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the runner's other threads do not matter to the child
         child = os.fork()

@@ -179,7 +179,7 @@ def test_a_mount_in_a_workspace_is_named_and_nothing_in_it_is_touched(
         with pytest.raises(WorkspaceError, match="mounted"):
             delete_tree(place.path)
     finally:
-        _unmount_below(root)
+        _unmount_below(place.path)
     assert (precious / "dir" / "file").read_text() == "mine\n"
     assert clean(root).kept == ()
 

@@ -77,3 +77,4 @@ def test_branches_never_lie_beneath_each_other(tmp_path: Path) -> None:
 
 def test_ordinary_ids_stay_readable() -> None:
     assert branch_ref("run-7", "1.2", 3) == "refs/weft/work/run-7/1.2/3"
+    assert branch_ref("run-7", "LOOP-3.a", 1) == "refs/weft/work/run-7/loop-3.a%+f/1"

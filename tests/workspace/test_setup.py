@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cases import each_case
 from repositories import commit_all, git, make_candidate, make_repository, prepare, write
 from wait_until import wait_until
 from weft.config import WorkspaceSettings, parse
@@ -123,7 +124,7 @@ def test_a_bare_repository_has_nothing_to_copy(root: Path, tmp_path: Path) -> No
         apply(place, tmp_path / "bare", copy=(".env",))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         *(("copy = 1", "list of texts"), ("link = ['']", "list of texts"), ("setup = 1", "list")),

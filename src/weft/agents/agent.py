@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct, field
 
+from weft.config import BoxKind
 from weft.teams.team_text import Team
 
 PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted", "recorded")
@@ -29,13 +29,6 @@ ARG_TYPES: Final = ("text", "number", "boolean", "list", "files")
 LIMITS_TOOLS: Final = ("claude", "gemini")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class SandboxSettings(StrEnum):
-    ON = "on"  # Landlock, or bwrap where the kernel has no Landlock
-    OFF = "off"
-    LANDLOCK = "landlock"
-    BWRAP = "bwrap"
 
 
 class Prices(Struct, frozen=True, kw_only=True):
@@ -73,10 +66,13 @@ class Agent(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     idle_timeout: float | None = None  # None: the program's default
     budget: AgentBudget = field(default_factory=AgentBudget)
-    sandbox: SandboxSettings = SandboxSettings.OFF
-    network: bool = True  # whether the sandbox lets it out
-    write: tuple[str, ...] = ()  # where the sandbox lets it write besides: `/…` or `~/…`
-    read: tuple[str, ...] = ()  # hidden paths that the sandbox opens for reading: `/…` or `~/…`
+    sandbox: BoxKind = BoxKind.OFF
+    image: str = ""  # of its containers; '': that of [sandbox]
+    network: bool = True  # whether its box lets it out
+    memory: int | None = None  # bytes that its box allows; None: those of the host
+    pids: int | None = None  # processes that its box allows; None: the usual number
+    write: tuple[str, ...] = ()  # where its box lets it write besides: `/…` or `~/…`
+    read: tuple[str, ...] = ()  # paths that its box opens for reading: `/…` or `~/…`
     env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
     env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     tools: tuple[str, ...] = ()  # the only tools of its own it may use; empty: all

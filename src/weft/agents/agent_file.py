@@ -17,17 +17,16 @@ from weft.agents.agent import (
     ARG_TYPES,
     COMMAND,
     LIMITS_TOOLS,
-    MODEL_PROGRAMS,
     PROGRAMS,
     RECORDED,
     SCRIPTED,
     Agent,
     AgentBudget,
     Prices,
-    SandboxSettings,
 )
 from weft.agents.file_values import Unexpected
 from weft.agents.frontmatter import Field, fail
+from weft.config import BoxKind
 from weft.errors import InputError
 from weft.host_labels import parse_labels
 from weft.model import HUMAN, LEAD
@@ -66,8 +65,8 @@ def parse_agent(text: str, *, name: str, file: str) -> Agent:
     if ("recordings" in settings) != (settings["runs"] == RECORDED):
         line = document.fields["from" if "recordings" in settings else "runs"].line
         raise fail(file, line, "`runs: recorded` and `from: DIRECTORY` belong together.")
-    if settings["runs"] in MODEL_PROGRAMS:
-        settings.setdefault("sandbox", SandboxSettings.ON)
+    if settings["runs"] not in (SCRIPTED, RECORDED):
+        settings.setdefault("sandbox", BoxKind.ON)
     template.check(document.body, file, document.body_line)
     return Agent(
         name=name, file=file, template=document.body, template_line=document.body_line, **settings
@@ -138,10 +137,16 @@ def _sandbox(value: Field) -> dict[str, Any]:
     if isinstance(value.value, str):
         return {"sandbox": _sandbox_kind(value)}
     given = file_values.get_mapping(value)
-    _only(given, ("kind", "network", "write", "read"))
-    if "kind" not in given:
-        raise Unexpected(value, "on, off, landlock or bwrap, given as `kind`")
-    settings: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
+    _only(given, ("kind", "image", "network", "memory", "pids", "write", "read"))
+    settings: dict[str, Any] = {"sandbox": BoxKind.ON}
+    if "kind" in given:
+        settings["sandbox"] = _sandbox_kind(given["kind"])
+    if "image" in given:
+        settings["image"] = file_values.parse_text(given["image"])
+        settings["sandbox"] = settings["sandbox"] if "kind" in given else BoxKind.CONTAINER
+    for key in ("memory", "pids"):
+        if key in given:
+            settings[key] = file_values.parse_amount(given[key])
     if "network" in given:
         settings["network"] = file_values.parse_truth(given["network"])
     for key in ("write", "read"):
@@ -150,11 +155,11 @@ def _sandbox(value: Field) -> dict[str, Any]:
     return settings
 
 
-def _sandbox_kind(value: Field) -> SandboxSettings:
+def _sandbox_kind(value: Field) -> BoxKind:
     kind = value.value.lower() if isinstance(value.value, str) else None
-    if kind not in tuple(SandboxSettings):
-        raise Unexpected(value, "on, off, landlock or bwrap")
-    return SandboxSettings(kind)
+    if kind not in tuple(BoxKind):
+        raise Unexpected(value, ", ".join(BoxKind))
+    return BoxKind(kind)
 
 
 def _labels(value: Field) -> dict[str, Any]:
@@ -261,7 +266,7 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "idle_timeout": _one("idle_timeout", file_values.parse_seconds),
     # the most an attempt may use, in dollars or {usd, tokens}
     "budget": _budget,
-    # on, landlock, bwrap or off; on by default, off for scripted and commands
+    # on, bwrap, container, landlock or off; on by default, off for scripted
     "sandbox": _sandbox,
     # variables to pass on from your environment, or NAME: value to set
     "env": _env,

@@ -13,6 +13,8 @@ from typing import Final
 from weft.agents.frontmatter import Field
 from weft.redaction.secrets import FORGE_TOKENS
 
+_AMOUNT: Final = re.compile(r"([1-9][0-9]{0,8})([kKmMgG]?)")
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -93,6 +95,12 @@ def parse_dollars(field: Field) -> int:
 def parse_tokens(field: Field) -> int:
     match = _match(_TOKENS, field, "a number of tokens, such as 200000, 200k or 2M")
     return int(match[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()]
+
+
+def parse_amount(field: Field) -> int:
+    """Read a number of processes or of bytes, such as 512, 800M or 4G."""
+    match = _match(_AMOUNT, field, "a number above 0, such as 512, 800M or 4G")
+    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2].lower()]
 
 
 def parse_names(field: Field) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from weft import bounds, host_labels
-from weft.candidate_records import CommentDraft
 from weft.model import Class, Priority
 from weft.runs.preparation import RunOptions, run_budget
 from weft.swarm.sent_plan import NewPlan
@@ -160,22 +159,3 @@ class PlanFields(SentFields):
             micro_usd=None if dollars is None else run_budget(dollars),
         )
         return NewPlan(**self.values_for(NewPlan), text=self.plan, options=options)
-
-
-class CommentFields(SentFields):
-    """A comment on a candidate in review."""
-
-    text: Annotated[str, Field(max_length=bounds.COMMENT, description="Of a comment.")] = ""
-    path: Annotated[
-        str, Field(max_length=4096, description="The file; empty: the candidate as a whole.")
-    ] = ""
-    side: Annotated[
-        Literal["old", "new"], Field(description="old: a line that the candidate removes.")
-    ] = "new"
-    line: Annotated[int, Field(ge=0, le=bounds.NUMBER, description="0: the whole file.")] = 0
-    last: Annotated[
-        int, Field(ge=0, le=bounds.NUMBER, description="The last line of several; 0: one line.")
-    ] = 0
-
-    def draft(self) -> CommentDraft:
-        return CommentDraft(**self.values_for(CommentDraft))

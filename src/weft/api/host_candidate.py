@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from weft import git, stages
-from weft.attempt.outcome import claim_of
+from weft.attempt.outcome import claim_of, find_unnamed_settings
 from weft.errors import Refused
 from weft.git import FileChange, GitFailed, find_tip, is_ancestor
 from weft.git.http_backend import CandidateName
@@ -79,7 +79,10 @@ def _list_hubs(request: TaskRequest) -> Iterable[str]:
 
 
 def _refuse_outside(changes: Iterable[FileChange], claims: tuple[str, ...]) -> None:
-    for path in sorted({path for change in changes for path in change.paths}):
+    paths = sorted({path for change in changes for path in change.paths})
+    for path in find_unnamed_settings(paths, claims):
+        raise Refused(f"The candidate changes {path!r}, a setting that its task does not name.")
+    for path in paths:
         if not any(matches(claim, path) or claim == claim_of(path) for claim in claims):
             raise Refused(f"The candidate changes {path!r}, which its task has not claimed.")
 

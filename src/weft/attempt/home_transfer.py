@@ -27,15 +27,11 @@ _PAUSE: Final = 0.5
 
 
 def fetch_for(site: Site, task: Task) -> None:
-    """Fetch the commits that the next attempt of a task needs.
+    """Fetch the commits that the next attempt of a task needs from home, if home is another host.
 
-    On a worker host, fetch them from home; wait up to 30 s until home has published trunk, then
-    raise `NoAnswer`. At home only candidates of hosts can be missing: fetch them from the git
-    remote, if there is a remote.
+    Raise `NoAnswer` if home does not have trunk within 30 s.
     """
     if site.transport is None:
-        if site.publisher is not None and _find_missing(site, _list_commits(site, task)):
-            site.publisher.fetch_candidates()
         return
     give_up = time.monotonic() + _PUBLISHED
     missing = _find_missing(site, _list_commits(site, task))
@@ -49,19 +45,6 @@ def fetch_for(site: Site, task: Task) -> None:
             )
         time.sleep(_PAUSE)
         site.transport.fetch(task.run, _find_missing(site, _list_commits(site, task)))
-
-
-def fetch_work(site: Site, commits: Iterable[str]) -> None:
-    """Fetch the candidates that hosts pushed to the git remote of home, before the gate reads them.
-
-    Raise `NoAnswer` if the store names a candidate that the remote does not have.
-    """
-    if site.publisher is None or not (missing := _find_missing(site, commits)):
-        return
-    site.publisher.fetch_candidates()
-    if lacking := sorted(_find_missing(site, missing)):
-        remote = site.publisher.remote.shown
-        raise NoAnswer(f"The candidate {lacking[0]} is not on {remote}; its host pushed it there.")
 
 
 def _find_missing(site: Site, commits: Iterable[str]) -> set[str]:

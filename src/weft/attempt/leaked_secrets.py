@@ -1,7 +1,8 @@
 """Secrets of weft's in the files that an agent changed, searched before the files become a commit.
 
-The secrets are the values that the store's redactor knows by name, and the tokens that the store
-accepts. Like redaction, this catches mistakes: an encoded secret is not found.
+The secrets are the values that the store's redactor knows by name, the tokens that the store
+accepts, and texts in the form of well-known keys. Like redaction, this catches mistakes: an encoded
+secret is not found.
 """
 
 from __future__ import annotations
@@ -22,6 +23,21 @@ from weft.workspace import Workspace
 
 _PIECE: Final = 1 << 20  # bytes searched at once
 _TOKEN: Final = re.compile(rb"weft_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
+_SHAPES: Final = {
+    "a GitHub token": re.compile(rb"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40,})"),
+    "a GitLab token": re.compile(rb"\bglpat-[A-Za-z0-9_-]{20}"),
+    "an AWS key": re.compile(rb"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    "an Anthropic key": re.compile(rb"\bsk-ant-[A-Za-z0-9_-]{32,}"),
+    "an OpenAI key": re.compile(rb"\bsk-(?:proj-)?[A-Za-z0-9]{40,}"),
+    "a Slack token": re.compile(rb"\bxox[abprs]-[A-Za-z0-9-]{20,}"),
+    "a Google key": re.compile(rb"\bAIza[A-Za-z0-9_-]{35}\b"),
+    "an npm token": re.compile(rb"\bnpm_[A-Za-z0-9]{36}\b"),
+    "a private key": re.compile(
+        rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s+[A-Za-z0-9+/=\s]{200,}"
+    ),
+}
+"""Forms that programs give their secrets; examples in documents are shorter or dotted."""
+
 _MOST_TOKENS: Final = 100  # tokens of a piece that are looked up in the store
 
 
@@ -75,7 +91,8 @@ def _pieces(file: Path, overlap: int) -> Iterator[bytes]:
 def _names(site: Site, text: bytes) -> set[str]:
     tokens = {token.decode() for token in _TOKEN.findall(text)[:_MOST_TOKENS]}
     owners = filter(None, (_owner(site, token) for token in tokens))
-    return {*site.store.redactor.find_names(text), *owners}
+    shapes = (name for name, shape in _SHAPES.items() if shape.search(text))
+    return {*site.store.redactor.find_names(text), *owners, *shapes}
 
 
 def _owner(site: Site, token: str) -> str | None:

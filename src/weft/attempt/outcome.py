@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -10,9 +10,10 @@ from weft.admission import retries
 from weft.agents import reset_time
 from weft.agents.classify import Failure
 from weft.agents.failure_text import sign_failure
+from weft.config import FILE as SETTINGS_FILE
 from weft.config import Tuning
 from weft.model import ErrorClass, State
-from weft.paths import quote
+from weft.paths import matches, quote
 
 
 class AttemptWork(Struct, frozen=True, kw_only=True):
@@ -77,6 +78,31 @@ def find_fault(work: AttemptWork, claims: Sequence[str]) -> Failure | None:
             signature=sign_failure(ErrorClass.NO_CHANGE, ""),
         )
     return None
+
+
+def find_unnamed_settings(paths: Iterable[str], claims: Sequence[str]) -> tuple[str, ...]:
+    """List the changed settings of weft (weft.toml, .weft/) that no claim names.
+
+    A claim names settings only if it begins with their path: a task that may change every file may
+    not change the box, the checks and the agents of the next run.
+    """
+    named = [claim for claim in claims if is_settings(claim.lstrip("/"))]
+    return tuple(
+        path
+        for path in paths
+        if is_settings(path)
+        and not any(matches(claim, path) or claim == claim_of(path) for claim in named)
+    )
+
+
+def is_settings(path: str) -> bool:
+    return path == SETTINGS_FILE or path.startswith(".weft/")
+
+
+def refuse_settings(paths: Sequence[str]) -> Failure:
+    """Return the failure of an agent that changed weft's settings without being asked to."""
+    text = "changed {files}: settings of weft, which its task must name in `files:`"
+    return _failure(ErrorClass.SCOPE, paths, text)
 
 
 def refuse_outside(paths: Sequence[str], claims: Sequence[str]) -> Failure:

@@ -45,6 +45,7 @@ from weft.errors import (
     find_passing_fault,
 )
 from weft.formats import listed
+from weft.git import gc_lock
 from weft.git.trees import find_file
 from weft.model import PLAN, ErrorClass, Outcome, Stage, State, TaskRequest
 from weft.process import BrokenOff
@@ -71,6 +72,7 @@ class SettledFiles(Struct, frozen=True, kw_only=True):
 
 def settle(ended: Ended) -> State | None:
     """Settle an attempt; return its task's state, or None if the attempt was handed back."""
+    gc_lock.guard(ended.site.common)
     try:
         failure = find_failure(ended)
         if failure is None:
@@ -100,7 +102,7 @@ def block(ended: Ended, reason: str) -> None:
 def _take_work(ended: Ended) -> State:
     claims = ended.order.files
     try:
-        changes = workspace.changes(ended.workspace)
+        changes = git.outlast_gc(lambda: workspace.changes(ended.workspace))
     except (StoreError, Refused, BrokenOff):
         raise
     except (WeftError, OSError) as error:
@@ -109,6 +111,9 @@ def _take_work(ended: Ended) -> State:
         return _fail(ended, other_failure(f"What the agent left cannot be read: {error}"))
     if ended.order.stage == PLAN and not claims:
         return _take_plan(ended, changes)
+    settings = outcome.find_unnamed_settings(changes.paths, claims) if claims else ()
+    if settings:
+        return _fail(ended, outcome.refuse_settings(settings))
     outside = workspace.out_of_scope(changes, claims)
     work = AttemptWork(
         paths=changes.paths,

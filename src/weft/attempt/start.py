@@ -1,4 +1,4 @@
-"""Start of an attempt: a grant becomes a workspace, a prompt, a sandbox and a running agent.
+"""Start of an attempt: a grant becomes a workspace, a prompt, a box and a running agent.
 
 A failure here happens before the agent exists; the caller decides the next state of the task.
 """
@@ -22,12 +22,11 @@ from weft.admission.capacity import is_consumable
 from weft.agents import prompt
 from weft.agents.adapters import ADAPTERS, get_adapter
 from weft.agents.adapters.adapter import Adapter, Launch, Mcp, Start, environment
-from weft.agents.agent import Agent, AgentBudget, SandboxSettings
+from weft.agents.agent import Agent, AgentBudget
 from weft.agents.events import TokenCount
 from weft.agents.next_agents import NextAgent, describe_next
 from weft.agents.usage import Spent
 from weft.attempt import settings_directory, start_record, user_checkout
-from weft.attempt.attempt_sandbox import confine
 from weft.attempt.base import Beginning, choose, find_hop
 from weft.attempt.briefing import brief, title
 from weft.attempt.home_transfer import fetch_for
@@ -35,6 +34,7 @@ from weft.attempt.proposed_step import chain_budget, find_starter, spent_by
 from weft.attempt.recordings import PROMPT, apply_patch, find_played, make_tape
 from weft.attempt.start_record import Order
 from weft.attempt.tool_token import describe_tool_rights
+from weft.config import BoxKind
 from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.formats import first_sentence
 from weft.git import gc_lock
@@ -45,6 +45,7 @@ from weft.process import process_table
 from weft.process.agent_process import Running, Spawn
 from weft.process.death_proof import find_strays, is_proved_dead
 from weft.process.environment import build_environment
+from weft.project.boxes import enter_agent_box
 from weft.project.site import Site
 from weft.store.event_log import history
 from weft.store.hops import list_hops
@@ -53,6 +54,7 @@ from weft.store.reviews import find_round
 from weft.store.tasks import get_task, list_attempts, list_needs
 from weft.store.tokens import create_token
 from weft.workspace import Workspace
+from weft.workspace.quarantine import make_quarantine
 
 log = logging.getLogger(__name__)
 
@@ -87,15 +89,12 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     assert task.agent is not None, "a task without an agent is done by a person"
     agent = site.read_agent(task.agent)
     site.learn_secrets(agent)
+    gc_lock.guard(site.common)
     fetch_for(site, task)
     beginning = choose(site, task, grant)
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     marker = site.marker(grant.task, grant.attempt)
     settings = site.looks.settings(site.root)
-    try:
-        gc_lock.wait_and_hold(site.common)
-    except OSError as error:
-        log.warning("could not lock out `git gc`: %s", error)
     made = workspace.prepare(
         site.root,
         branch,
@@ -189,6 +188,9 @@ def _fill(
         unit for name, units in grant.units.items() if name.endswith("/port") for unit in units
     ]
     given = workspace.port_variables([site.config.workspace.first_port + port for port in ports])
+    boxed_setup = site.config.workspace.setup and prepared.terms.box.kind is not BoxKind.OFF
+    if agent.sandbox is not BoxKind.OFF or boxed_setup:
+        make_quarantine(prepared)
     workspace.set_up(
         prepared,
         site.config.workspace,
@@ -250,7 +252,9 @@ def _fill(
     given |= settings_directory.lay_out(agent, adapter.FACTS, site.environment, directory)
     given |= prompt.environment(briefing)
     spawn = _spawn(site, grant, adapter, launch, prepared, directory, given)
-    spawn, warnings = confine(site, agent, spawn, prepared)
+    spawn, warnings = enter_agent_box(
+        spawn, agent, prepared.terms.box, site.able, site.config, prepared
+    )
     start_record.save(directory, ordered)
     user_checkout.remember(site, directory)
     running = process.start(spawn, site.launcher, renewed=renewed())
@@ -299,7 +303,7 @@ def _confirm(site: Site, messages: Sequence[Message]) -> None:
 
 def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
     """Make a token for weft's own tools, valid for this task while its lease is open."""
-    if site.mcp is None or (agent.sandbox is not SandboxSettings.OFF and not agent.network):
+    if site.mcp is None or (agent.sandbox is not BoxKind.OFF and not agent.network):
         return None
     rights = describe_tool_rights(task, grant.stage, agent.sends_to)
     _, token = create_token(
@@ -337,6 +341,7 @@ def _order(
         agent=agent.name,
         adapter=agent.runs,
         program=adapter.FACTS.program or agent.name,
+        model=agent.model or "",
         provider=agent.provider,
         branch=prepared.branch,
         base=prepared.base,

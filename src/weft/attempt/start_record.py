@@ -27,6 +27,7 @@ class Order(Struct, frozen=True, kw_only=True):
     agent: str
     adapter: str
     program: str  # the program's name in texts
+    model: str = ""  # as its agent file names it
     provider: str | None
     branch: str
     base: str  # the commit that the work builds on

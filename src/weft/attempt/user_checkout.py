@@ -7,7 +7,6 @@ writes there (marks in a plan, the issues of `bd`, a store, the output of a comm
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -15,14 +14,12 @@ from dataclasses import asdict
 from glob import escape
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from weft import workspace
 from weft.attempt.start_record import Order
 from weft.errors import Refused, StoreError, WeftError
 from weft.process import attempt_files
-from weft.project.site import Site
-from weft.store import Store
+from weft.project.site import Site, list_store_files
 from weft.store.attempt_reports import note_changes
 from weft.store.projections import list_projections
 from weft.store.runs import list_runs
@@ -82,7 +79,9 @@ def _own_files(site: Site, order: Order) -> list[str]:
     written = [*plans, *files, *list_own_writes(site.common, order.started)]
     # A new version is first written beside the file it replaces.
     beside = [path.parent / f".{path.name[:100]}.weft-" for path in written]
-    patterns = [escape(name) for name in _within(site.root, [*written, *store_files(site.store)])]
+    patterns = [
+        escape(name) for name in _within(site.root, [*written, *list_store_files(site.store)])
+    ]
     patterns += [f"{escape(name)}*" for name in _within(site.root, beside)]
     return [*patterns, ".beads/*"] if any(plan.suffix == ".jsonl" for plan in plans) else patterns
 
@@ -90,12 +89,3 @@ def _own_files(site: Site, order: Order) -> list[str]:
 def _within(root: Path, files: Iterable[Path]) -> list[str]:
     root = root.resolve()
     return [str(file.relative_to(root)) for file in files if file.is_relative_to(root)]
-
-
-def store_files(store: Store) -> list[Path]:
-    """List the files of an SQLite store, and the tokens that servers left beside it."""
-    if not store.url.startswith("sqlite:///"):
-        return []
-    path = os.path.realpath(unquote(store.url.removeprefix("sqlite:///")))
-    files = [Path(path + ending) for ending in ("", "-wal", "-shm", "-journal")]
-    return [*files, *Path(path).parent.glob("*.token")]

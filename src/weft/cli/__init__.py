@@ -127,6 +127,9 @@ def weft(ctx: click.Context, directory: Path, server: str | None, token_file: st
 def main() -> None:
     """Run the command line; print an error as one sentence, and exit with its code."""
     escape_unencodable_output()
+    # A relative part would find programs in an agent's workspace, and weft would run them.
+    parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(part for part in parts if os.path.isabs(part))
     gc.set_threshold(_GC_THRESHOLD)
     try:
         status = _run()

@@ -12,9 +12,10 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
-from weft.agents.agent import MODEL_PROGRAMS, SandboxSettings
+from weft.agents.agent import MODEL_PROGRAMS
 from weft.cli.command_group import CommandGroup, CommandTable
 from weft.cli.output import json_option, print_json, print_table, say
+from weft.config import BoxKind
 from weft.project.agent_list import (
     WITHOUT_SANDBOX,
     ListedAgent,
@@ -125,9 +126,7 @@ def _without_sandbox(listed: Sequence[ListedAgent]) -> Iterator[str]:
     names = [
         listing.name
         for listing in listed
-        if listing.agent
-        and listing.agent.runs in MODEL_PROGRAMS
-        and listing.sandbox == SandboxSettings.OFF
+        if listing.agent and listing.agent.runs in MODEL_PROGRAMS and listing.sandbox == BoxKind.OFF
     ]
     if names:
         yield f"WARNING: {WITHOUT_SANDBOX} ({', '.join(names)}). docs/safety.md tells more."
@@ -144,7 +143,7 @@ def _row(listed: ListedAgent) -> tuple[str, ...]:
         listed.name,
         f"{listed.program.name} {installed}".rstrip(),
         listed.agent.stage or "",
-        "OFF" if listed.sandbox == SandboxSettings.OFF else listed.sandbox,
+        "OFF" if listed.sandbox == BoxKind.OFF else listed.sandbox,
         "stopped" if listed.use.stopped is not None else running,
         listed.agent.description,
     )
@@ -163,7 +162,6 @@ def _member_as_json(member: Member) -> dict[str, Any]:
         "is_lead": member.is_lead,
         "role": member.role,
         "capabilities": list(member.capabilities),
-        "tenant": member.tenant,
         "capacity": {
             "current": member.capacity.current,
             "max": member.capacity.max,

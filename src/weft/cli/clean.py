@@ -81,6 +81,8 @@ def lines(report: LeftoverReport, verb: str, root: Path) -> list[str]:
 
 def _describe(item: Leftover, root: Path) -> str:
     name = item.name.removeprefix(f"{root}/")
+    if name.startswith(f"{root.parent}/"):
+        name = f"../{name.removeprefix(f'{root.parent}/')}"
     space = f", {in_units(item.bytes)}" if item.bytes else ""
     return f"{item.kind} {name}: {item.why}{space}"
 

@@ -12,6 +12,24 @@ import click
 CommandTable = Mapping[str, tuple[str, str]]
 """Command name → module, or `module:attribute` where that is not `command`; one-line help."""
 
+_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
+    **dict.fromkeys(("merge", "apply", "finish", "integrate"), ("land",)),
+    **dict.fromkeys(("status", "list", "ls", "top", "state"), ("ps",)),
+    **dict.fromkeys(("stop", "kill", "abort", "delete", "rm"), ("cancel",)),
+    **dict.fromkeys(("start", "exec", "submit", "go"), ("run",)),
+    **dict.fromkeys(("continue", "unpause"), ("resume",)),
+    **dict.fromkeys(("push", "pr"), ("publish",)),
+    **dict.fromkeys(("log", "output", "tail"), ("logs",)),
+    **dict.fromkeys(("show", "explain", "info"), ("why",)),
+    **dict.fromkeys(("gc", "prune", "purge"), ("clean",)),
+    **dict.fromkeys(("follow", "monitor", "attach"), ("watch",)),
+    **dict.fromkeys(("add", "task", "new"), ("do",)),
+    **dict.fromkeys(("accept", "comment"), ("review",)),
+    **dict.fromkeys(("rerun", "redo", "again"), ("retry",)),
+    **dict.fromkeys(("web", "server", "ui"), ("serve",)),
+}
+"""Words of other tools for commands of weft."""
+
 NO_SECTIONS: Final[Mapping[str, Sequence[str]]] = {}
 
 
@@ -54,7 +72,8 @@ class CommandGroup(click.Group):
         if name not in self.commands and not ctx.resilient_parsing:
             from difflib import get_close_matches  # late: only a typo needs it
 
-            close = get_close_matches(name, self.commands, n=1)
+            meant = [command for command in _SYNONYMS.get(name, ()) if command in self.commands]
+            close = meant or get_close_matches(name, self.commands, n=1)
             hint = f"Did you mean {close[0]}?" if close else f"Try `{ctx.command_path} --help`."
             raise click.UsageError(f"There is no command {name!r}. {hint}", ctx=None)
         if name in self._table:

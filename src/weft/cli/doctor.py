@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from weft.cli.check_progress import CheckProgress
 from weft.cli.output import json_option, print_json, say
 from weft.maintenance.examination import (
     PREFLIGHT,
@@ -57,8 +58,8 @@ def _try_checkout(directory: Path) -> list[Finding]:
     from weft.worker.preflight import preflight_checkout  # late: it imports the gate
 
     project = get_project(directory, os.environ)
-    begin = "weft: trying the set-up and the check on HEAD"
-    faults = preflight_checkout(project, lambda: click.echo(begin, err=True))
+    with CheckProgress("weft: trying the set-up and the check on HEAD") as watch:
+        faults = list(filter(None, preflight_checkout(project, watch)))
     if not faults:
         return [Finding(name=PREFLIGHT, good=True, text="agents, set-up and check work on HEAD")]
     return [Finding(name=PREFLIGHT, good=False, text=fault) for fault in faults]

@@ -19,7 +19,6 @@ from weft.project.home_settings import read_home_settings
 from weft.project.project import Project
 from weft.project.server_address import get_url
 from weft.project.site import Site
-from weft.project.store_host import get_host_project, open_store_transport, settle_on_host
 from weft.project.warning_log import show_warnings
 from weft.project.worker_host import (
     HostCredentials,
@@ -95,17 +94,6 @@ def work_for_server(directory: Path, token_file: Path | None, options: HostOptio
     return 0
 
 
-def work_beside_store(directory: Path, remote: str, options: HostOptions) -> int:
-    """Run tasks of the store itself, with a mirror of a git remote, until interrupted or idle."""
-    project = get_host_project(directory, os.environ)
-    files = HostFiles(f"{project.store_url} {remote}", os.environ)
-    with project.open_store() as store:
-        known = settle_on_host(store, remote, files)
-        transport = open_store_transport(known, remote, files, os.environ)
-        _work(store, transport, known, project.config, options)
-    return 0
-
-
 def _work(
     store: Store,
     transport: MirrorTransport,
@@ -113,8 +101,8 @@ def _work(
     settings: Config,
     options: HostOptions,
     *,
-    mcp: str | None = None,
-    beside: Beside | None = None,
+    mcp: str,
+    beside: Beside,
 ) -> None:
     """Be a worker of this host; `mcp` is the address of weft's tools for its agents."""
     site = open_host_site(

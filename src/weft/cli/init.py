@@ -10,17 +10,16 @@ from pathlib import Path
 import click
 
 from weft import git
+from weft.cli.check_progress import CheckProgress
 from weft.cli.output import json_option, print_json, say
-from weft.config import load
+from weft.config import BoxKind, load
 from weft.maintenance.detection import Detection, detect, with_check
 from weft.maintenance.project_files import TEMPLATES, init
-from weft.process.sandbox import SandboxKind
 from weft.project.agent_list import WITHOUT_SANDBOX
 from weft.project.project import get_project
 from weft.project.site import read_agent
 
 _NEXT = (
-    "ok       the set-up and the check work on HEAD",
     'next: commit these files. Then try `weft do "Say hello" --agent try`, which',
     "needs no model and no key, or write a plan.md and `weft run plan.md`.",
 )
@@ -35,14 +34,14 @@ _NEXT = (
 )
 @json_option
 @click.pass_obj
-def command(directory: Path, yes: bool, template: str | None, as_json: bool) -> None:
+def command(directory: Path, yes: bool, template: str | None, as_json: bool) -> int:
     """Write weft.toml and .weft/agents/ for this repository.
 
     weft looks for installed agents, the test command, ignored files that tests need, and a
     sandbox, writes them down, and tries the result on HEAD as `weft run` would. It overwrites no
-    file, so it is safe to run again. A problem of the trial is printed and the exit code stays 0,
-    since the files are written: `weft run` refuses to start until the problem is solved.
-    `weft doctor --check` repeats the trial alone, and its exit code tells the result.
+    file, so it is safe to run again. Exits with 1 if the trial has a PROBLEM: the files are
+    written, and `weft run` refuses to start until the problem is solved. A check that takes more
+    than two minutes may be stopped. `weft doctor --check` repeats the trial alone.
     """
     root = git.top_level(directory)
     detection = detect(root, os.environ)
@@ -58,10 +57,21 @@ def command(directory: Path, yes: bool, template: str | None, as_json: bool) -> 
             say(f"created  {path}")
         for path in kept:
             say(f"kept     {path}")
-    faults = _try(root, as_json=as_json)
+    agent, base = _try(root, asks=not (yes or as_json))
+    faults = list(filter(None, (agent, base)))
     if as_json:
         files = {"root": str(root), "created": created, "kept": kept}
-        print_json({**files, **_as_json(root, detection), "problems": faults})
+        verdict = {"problems": faults, "check_passed": not base}
+        print_json({**files, **_as_json(root, detection), **verdict})
+        return 1 if faults else 0
+    for fault in faults:
+        for number, line in enumerate(fault.splitlines()):
+            say(f"{'' if number else 'PROBLEM  '}{line}")
+    if not base:
+        say("ok       the set-up and the check work on HEAD")
+    for line in ("`weft init` or `weft doctor --check` tries it again.",) if faults else _NEXT:
+        say(line)
+    return 1 if faults else 0
 
 
 def _ask(detection: Detection) -> Detection:
@@ -82,7 +92,7 @@ def _found(detection: Detection) -> Iterator[str]:
         yield f"found    {name}: linked into each workspace"
     for name in detection.copy:
         yield f"found    {name}: copied into each workspace"
-    if detection.sandbox is not SandboxKind.OFF:
+    if detection.sandbox is not BoxKind.OFF:
         yield f"found    sandbox: {detection.sandbox}"
 
 
@@ -106,9 +116,9 @@ def _assumed(root: Path, detection: Detection) -> Iterator[str]:
         )
     if detection.check and load(root, {}).gate.run is None:
         yield f"note     weft.toml has no check; add `run = '{detection.check}'` to its [gate]"
-    if detection.sandbox is SandboxKind.OFF:
+    if detection.sandbox is BoxKind.OFF:
         yield (
-            f"WARNING  sandbox: OFF, since neither Landlock nor bwrap works here; {WITHOUT_SANDBOX}"
+            f"WARNING  sandbox: OFF, since neither bwrap nor Landlock works here; {WITHOUT_SANDBOX}"
         )
 
 
@@ -123,19 +133,12 @@ def _unfit(root: Path, template: str | None) -> Iterator[str]:
             )
 
 
-def _try(root: Path, *, as_json: bool) -> list[str]:
+def _try(root: Path, *, asks: bool) -> tuple[str, str]:
     from weft.worker.preflight import preflight_checkout  # late: it imports the gate
 
     begin = "trying the set-up and the check on HEAD, as `weft run` would …"
-    faults = preflight_checkout(get_project(root, os.environ), lambda: click.echo(begin, err=True))
-    if not as_json:
-        for fault in faults:
-            for number, line in enumerate(fault.splitlines()):
-                say(f"{'' if number else 'PROBLEM  '}{line}")
-        again = "`weft init` or `weft doctor --check` tries it again."
-        for line in (again,) if faults else _NEXT:
-            say(line)
-    return faults
+    with CheckProgress(begin, asks=asks) as watch:
+        return preflight_checkout(get_project(root, os.environ), watch)
 
 
 def _as_json(root: Path, detection: Detection) -> dict[str, object]:

@@ -165,8 +165,10 @@ def _lines(outcome: LandOutcome) -> list[str]:
         MoveKind.REPLAY: "copied onto the rewritten branch",
     }[outcome.kind]
     unchecked = "" if outcome.checked else "; no check is configured"
+    settings = [f"! it changed settings of weft: {', '.join(outcome.settings)}; look at them"]
     follows = [f"  your checkout followed: {outcome.checkout}"] if outcome.checkout else []
     return [
+        *(settings if outcome.settings else ()),
         f"✓ run {run} is landed: {branch} is at {outcome.new[:12]} ({how}{unchecked})",
         *follows,
         f"undo: {outcome.undo}",
@@ -196,6 +198,7 @@ def _as_dict(outcome: LandOutcome) -> dict[str, Any]:
         "checkout": outcome.checkout,
         "checked": outcome.checked,
         "undo": outcome.undo or None,
+        "settings": list(outcome.settings),
         "output": outcome.output or None,
         "conflicts": [
             {

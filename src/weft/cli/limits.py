@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from weft.admission.capacity import MOST, is_consumable
 from weft.cli.output import json_option, print_json, print_table, say
-from weft.config import DEFAULT_LIMITS, Config
+from weft.config import Config
 from weft.errors import InputError
 from weft.formats import dollars, micro_dollars
 from weft.model import Limit
@@ -101,7 +101,7 @@ def find_source(limit: Limit, config: Config) -> str:
     stated = config.stated.get(name)
     if stated is not None and stated.value == limit.capacity:
         return f"{name} in {stated.source}"
-    if DEFAULT_LIMITS.get(name) == limit.capacity:
+    if config.limits.get(name) == limit.capacity:
         return "default" if limit.owner is None else f"default of {name}"
     return "weft limits set" if limit.owner is None else "--slots, or weft limits set"
 

@@ -22,7 +22,7 @@ from weft.store import Store
 from weft.store.event_log import last_event
 from weft.store.runs import get_run
 from weft.store.tasks import list_run
-from weft.words import progress_text
+from weft.words import land_command, progress_text
 from weft.worker.engine import Interrupted
 
 _ENDS: Final = {
@@ -99,4 +99,4 @@ def _report(store: Store, run: str, state: LoopState, as_json: bool) -> None:
         return
     say(f"{run}: {_ENDS[state].format(run=run, last=tasks[-1].name)}; {progress_text(counts)}")
     if state is LoopState.DONE and counts[State.DONE] > 1:
-        say(f"next: `weft land {run}` moves your branch to the work.")
+        say(f"next: `{land_command(get_run(store, run))}` moves your branch to the work.")

@@ -68,7 +68,11 @@ def find_merged(here: Project, seen: Overview) -> Mapping[str, bool | None]:
     from weft.workspace.names import TRUNKS, trunk_ref  # late: most of a command's start-up time
 
     trunks = git.list_merged(here.root, TRUNKS)
-    return {run: bool(seen.landed[run]) or trunk_ref(run) in trunks for run in seen.ended}
+    there = git.list_refs(here.root, TRUNKS)  # `weft clean` removes those that are merged
+    return {
+        run: bool(seen.landed[run]) or trunk_ref(run) in trunks or trunk_ref(run) not in there
+        for run in seen.ended
+    }
 
 
 def as_dict(

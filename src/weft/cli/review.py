@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -20,6 +19,8 @@ from weft.cli.task_arguments import optional_task_argument
 from weft.errors import InputError, Refused
 from weft.formats import clock, count
 from weft.gate.review_view import ReviewView, list_in_review, read_review
+from weft.git import common_directory
+from weft.git.disk import scratch_directory
 from weft.process import run_attached
 from weft.project.project import Project
 from weft.store.reviews import accept_review, replace_comments, send_back_review
@@ -132,7 +133,7 @@ def _ask(project: Project, view: ReviewView) -> None:
     text = write_review(view)
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if editor:
-        text = _edit(editor, text)
+        text = _edit(project, editor, text)
     else:
         click.echo_via_pager(text)
     comments = read_comments(text, view)
@@ -156,9 +157,10 @@ def _ask(project: Project, view: ReviewView) -> None:
         say(f"Candidate {view.item.candidate} stays in review.")
 
 
-def _edit(editor: str, text: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="weft-review-") as directory:
-        path = Path(directory) / "review.diff"
+def _edit(project: Project, editor: str, text: str) -> str:
+    # In weft's own directory: an agent of the same user could rewrite a file in the shared /tmp.
+    with scratch_directory(common_directory(project.root)) as directory:
+        path = directory / "review.diff"
         path.write_text(text, encoding="utf-8")
         try:
             words = [*shlex.split(editor), str(path)]

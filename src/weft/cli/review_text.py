@@ -12,7 +12,7 @@ from msgspec import Struct
 from weft.candidate_records import CommentDraft
 from weft.cli.output import printable
 from weft.errors import InputError
-from weft.formats import dollars
+from weft.formats import dollars, listed
 from weft.gate.review_diff import DiffFile, DiffLine
 from weft.gate.review_view import EarlierComment, ReviewView
 
@@ -122,6 +122,8 @@ def _head(view: ReviewView) -> Iterator[str]:
     yield f"candidate {item.candidate}"
     yield from (f"  {line}" for line in view.summary.splitlines())
     tries = f"{view.attempts} attempt{'s' if view.attempts != 1 else ''}"
+    if view.outside:
+        yield f"also changed {listed(view.outside)}, outside the files of its task"
     yield f"check: {view.check}"
     yield f"cost: {dollars(view.micro_usd)}, {view.tokens:,} tokens, {tries}"
     for earlier in view.earlier:
@@ -156,9 +158,9 @@ def _diff_lines(files: Sequence[DiffFile], *, old_counts: bool) -> Iterator[Line
     for file in files:
         yield "#", _WHOLE
         renamed = f" from {file.source}" if file.source else ""
-        binary = ", binary" if file.binary else ""
+        more = "".join(f", {word}" for word in (file.mode, "binary" * file.binary) if word)
         about = ReviewPlace(path=file.path)
-        yield f"> {printable(file.path)} ({printable(file.kind + renamed)}{binary})", about
+        yield f"> {printable(file.path)} ({printable(file.kind + renamed)}{more})", about
         for hunk in file.hunks:
             yield f"> @@ {printable(hunk.section)}".rstrip(), about
             for line in hunk.lines:

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from weft import bounds
+from weft.cli.check_progress import CheckProgress
 from weft.cli.output import json_option, print_json, printable, say
 from weft.cli.plan.plan_text import format_option, take_option
 from weft.cli.run_follower import Follow, follow
@@ -27,13 +28,22 @@ from weft.model import Run, State, TargetState
 from weft.plan.plan_records import Source
 from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
+from weft.runs import plan_file
 from weft.runs.agent_readiness import require_agents
 from weft.runs.control import cancel
 from weft.runs.held_tasks import release_marked
 from weft.runs.plan_check import usual_slots
 from weft.runs.plan_state import require_state_file
 from weft.runs.preparation import USUAL_AGENT, RunOptions
-from weft.runs.progress import find_plan, find_unfinished, get_resumable, read_progress, summary
+from weft.runs.progress import (
+    CLAIMS_EXTENDED,
+    find_plan,
+    find_unfinished,
+    get_resumable,
+    list_outside,
+    read_progress,
+    summary,
+)
 from weft.runs.run_changes import (
     require_agents_of_run,
     restart_options,
@@ -60,6 +70,7 @@ _OF_NEW_RUNS: Final = (
     "review",
     "take",
     "plan_format",
+    "split",
     "dry_run",
     "allow_red",
     "restart",
@@ -111,6 +122,9 @@ _OF_NEW_RUNS: Final = (
     "--review", is_flag=True, help="Nothing lands before you have accepted it with weft review."
 )
 @click.option(
+    "--split", is_flag=True, help="Split tasks that are worth it into subtasks of FILE first."
+)
+@click.option(
     "--budget", metavar="DOLLARS", help="What the whole run may spend; with --resume too."
 )
 @click.option(
@@ -151,6 +165,7 @@ def command(
     review: bool,
     take: tuple[str, ...],
     plan_format: Source | None,
+    split: bool,
     budget: str | None,
     dry_run: bool,
     allow_red: bool,
@@ -204,7 +219,10 @@ def command(
         if old:
             with project.open_store() as store:
                 options = restart_options(project, store, old[0], options)
-        ahead = prepare_plan(project, directory, file, options, old)
+        if split and project.server is not None:
+            raise InputError("--split needs the repository: start the run on its machine.")
+        split = split or project.config.plan.split == "auto"
+        ahead = prepare_plan(project, directory, file, options, old, split=split)
         if state_file is not None:
             ahead = _with_state_file(project, ahead, directory / file, state_file)
         if dry_run:
@@ -266,15 +284,14 @@ def _preflight(project: Project, store: Store, draft: RunDraft, *, allow_red: bo
     line = f"weft: trying {printable(about)} on {prepared.run.base[:7]} before any agent starts"
     base, settings = ask_about(prepared), prepared.settings
 
-    def begin() -> None:
-        click.echo(line, err=True)
-
+    with CheckProgress(line) as watch:
+        if allow_red:
+            known_red = find_known_red(project, store, base, watch)
+            settings = replace(settings, known_red=known_red)
+        else:
+            require_base(project, store, base, watch)
     if allow_red:
-        known_red = find_known_red(project, store, base, begin)
-        settings = replace(settings, known_red=known_red)
         click.echo(f"weft: {count(len(known_red), 'test')} may fail, as on the base", err=True)
-    else:
-        require_base(project, store, base, begin)
     run = replace(prepared.run, untested=False)
     return replace(draft, prepared=replace(prepared, run=run, settings=settings))
 
@@ -368,6 +385,9 @@ def _show_preview(project: Project, ahead: Ahead, as_json: bool) -> None:
 def _submit(project: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
     _cancel_restarted(store, ahead)
     draft = ahead.draft if writes else replace(ahead.draft, plan_file=None)
+    if ahead.splits and draft.plan_file is not None:
+        # The marks of subtasks need a place in the file.
+        plan_file.replace_content(Path(draft.upload.place), ahead.unsplit, draft.upload.source.data)
     submitted, preview = submit_draft(project, store, draft)
     if not as_json:
         _say_all(head_lines(ahead, submitted.run, preview))
@@ -384,30 +404,27 @@ def see_through(project: Project, store: Store, what: Follow, slots: int | None)
     # The needs while this process worked: once it has left, its host is not mentioned any more.
     progress = replace(read_progress(store, what.run), needs=followed.track.progress.needs)
     at_once = slots or usual_slots(project.config)
+    now = time.time()
+    edges = followed.track.edges
+    waits, parked = read_waits(store, what.run, progress.tasks, edges, progress.attempts, now=now)
     figures = measure_run(
         progress.tasks,
-        followed.track.edges,
         progress.attempts,
         progress.gate,
         slots=at_once,
-        now=time.time(),
-        waits=read_waits(
-            store,
-            what.run,
-            progress.tasks,
-            followed.track.edges,
-            progress.attempts,
-            now=time.time(),
-        ),
+        now=now,
+        waits=waits,
+        parked=parked,
         checks_run=list_check_spans(store, what.run),
     )
     changed = list_of_kind(store, what.run, "surroundings_changed")
+    outside = list_outside(list_of_kind(store, what.run, CLAIMS_EXTENDED))
     if what.shows == "result":
         yours = [{"task": event.task, "changes": event.data["changes"]} for event in changed]
-        more = {**figures_as_dict(figures), "surroundings_changed": yours}
+        more = {**figures_as_dict(figures), "surroundings_changed": yours, "outside": outside}
         print_json({**summary(progress), **more})
     else:
-        _say_all(summary_lines(progress, figures, changed))
+        _say_all(summary_lines(progress, figures, changed, outside))
     return 1 if progress.run.target_state is TargetState.REFUSED else followed.code
 
 

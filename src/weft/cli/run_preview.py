@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
 from weft.errors import InputError
 from weft.formats import count, dollars, duration, listed, plain
 from weft.model import Run
+from weft.page.plan_words import list_notes
 from weft.plan.plan_records import Problem, Severity
+from weft.plan.split_writer import FORMATS, NewPart
 from weft.project.project import Project
 from weft.runs import plan_check
-from weft.runs.plan_check import CheckedPlan
+from weft.runs.plan_check import CheckedPlan, PlanSource
+from weft.runs.plan_splitting import SplitTask, split_plan
 from weft.runs.preparation import RunOptions
 from weft.runs.preview import Preview
 from weft.runs.progress import find_unfinished
@@ -33,6 +37,8 @@ class Ahead(Struct, frozen=True, kw_only=True):
     checked: CheckedPlan
     draft: RunDraft
     restarted: tuple[Run, ...] = ()  # runs to cancel before it is submitted
+    splits: tuple[tuple[SplitTask, tuple[NewPart, ...]], ...] = ()  # made at submission
+    unsplit: bytes = b""  # the plan before them
 
 
 def prepare_plan(
@@ -41,29 +47,39 @@ def prepare_plan(
     file: str,
     options: RunOptions,
     restarted: Sequence[Run] = (),
+    *,
+    split: bool = False,
 ) -> Ahead:
     """Check and prepare a plan file, or raise the reason against running it.
 
-    `restarted` are the unfinished runs of the plan that the new run takes the place of.
+    `restarted` are the unfinished runs of the plan that the new run takes the place of; with
+    `split`, tasks that are worth it are split.
     """
     path = directory / file
     if not restarted:
         _refuse_second(project, path, file)
+    source = plan_check.load(directory, file, options.take, options.format)
+    splits: tuple[tuple[SplitTask, tuple[NewPart, ...]], ...] = ()
     with plan_check.setting(directory, project.environment) as around:
-        checked = plan_check.check(
-            plan_check.load(directory, file, options.take, options.format),
-            around,
-            options.slots,
-            agent=options.agent,
-            stages=options.stages,
-        )
+
+        def check(source: PlanSource) -> CheckedPlan:
+            return plan_check.check(
+                source, around, options.slots, agent=options.agent, stages=options.stages
+            )
+
+        checked = check(source)
+        if split and not checked.failed and checked.compiled.plan.source in FORMATS:
+            data, splits = split_plan(checked, around)
+            checked = check(replace(source, data=data)) if splits else checked
     for problem in checked.problems:
         if problem.severity is Severity.ERROR:
             click.echo(f"{_place(problem)}: {problem.message} {problem.suggestion}", err=True)
     if checked.failed:
         raise InputError(f"{file} has errors; correct them first (`weft plan check {file}`).")
     draft = draft_run(project, checked, path, options)
-    return Ahead(checked=checked, draft=draft, restarted=tuple(restarted))
+    return Ahead(
+        checked=checked, draft=draft, restarted=tuple(restarted), splits=splits, unsplit=source.data
+    )
 
 
 def _refuse_second(project: Project, path: Path, file: str) -> None:
@@ -79,11 +95,20 @@ def _refuse_second(project: Project, path: Path, file: str) -> None:
         )
 
 
+def _split_lines(ahead: Ahead) -> Iterator[str]:
+    """Say which tasks are split, into which files."""
+    for split, parts in ahead.splits:
+        files = "; ".join(listed([plain(file) for file in part.files], most=3) for part in parts)
+        gain = split.advice.reason
+        yield f"  split   {split.task.id} into {len(parts)} parts, {gain}: {files}"
+
+
 def head_lines(ahead: Ahead, run: str, preview: Preview) -> Iterator[str]:
     """Describe a run that was just submitted."""
     then = f", then {preview.into}" if preview.into else ""
     agents = ", ".join(f"{agent.agent} ({agent.program})" for agent in preview.agents) or "no agent"
     yield from _forecast(ahead.checked)
+    yield from _split_lines(ahead)
     yield f"{preview.base[:_SHORT]} → weft/{run}{then}; by {agents}"
     yield f"checked by {_check(preview)}"
     yield from _warnings(ahead.checked, preview)
@@ -96,6 +121,7 @@ def dry_run_lines(ahead: Ahead, preview: Preview) -> Iterator[str]:
     then = f"; {preview.into} moves there when everything has landed" if preview.into else ""
     yield f"  to      a new branch {preview.branch}{then}"
     pipelines = [(" → ".join(line.stages), line.tasks) for line in preview.pipelines]
+    yield from _split_lines(ahead)
     yield f"  stages  {'; '.join(f'{name} ({_tasks(many)})' for name, many in pipelines) or 'none'}"
     for agent in preview.agents:
         elsewhere = f"on {', '.join(agent.hosts)}" if agent.hosts else "not installed"
@@ -125,6 +151,9 @@ def as_dict(ahead: Ahead, preview: Preview) -> dict[str, Any]:
             "own": preview.own_checks,
             "unchecked": preview.unchecked,
         },
+        "splits": [
+            {"task": split.task.id, "subtasks": to_builtins(parts)} for split, parts in ahead.splits
+        ],
         "warnings": list(preview.warnings),
     }
 
@@ -150,8 +179,7 @@ def _check(preview: Preview) -> str:
 def _warnings(checked: CheckedPlan, preview: Preview) -> Iterator[str]:
     for warning in preview.warnings:
         yield f"! {warning}"
-    if checked.prediction is not None and checked.prediction.note:
-        yield checked.prediction.note
+    yield from list_notes(checked)
     problems = [problem for problem in checked.problems if problem.severity is Severity.WARNING]
     for problem in problems[:_MOST]:
         yield plain(f"! {_place(problem)}: {problem.message}")

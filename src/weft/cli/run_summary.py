@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow, pack_lanes
 from weft.charts.text_gantt import draw_bars
-from weft.formats import count, dollars, duration
+from weft.formats import count, dollars
 from weft.model import BELOW_TEAM, STEPS, Event, TargetState, Task
 from weft.runs.progress import RunProgress
-from weft.runs.run_figures import RunFigures
-from weft.words import progress_text, task_state
+from weft.runs.run_figures import DAY, RunFigures, describe_times, find_breaks, find_work
+from weft.words import land_command, progress_text, task_state
 
-_WIDTH: Final = 36  # of bars
 _CHART: Final = 76  # columns of the chart
 _MOST: Final = 40  # tasks that get a row each; of more, the slots do
 _NAME: Final = 24
 _CHANGES: Final = 10  # changes of the user's files that are listed
-_WORTH_SAYING: Final = 1.05
 _CURES: Final = 3  # commands that the last line names
 
 
@@ -27,8 +26,6 @@ def figures_as_dict(figures: RunFigures) -> dict[str, Any]:
         "seconds": round(figures.makespan, 3),
         "waited_seconds": round(figures.waited, 3),
         "one_by_one_seconds": round(figures.sequential, 3),
-        "lower_bound_seconds": round(figures.bound, 3),
-        "speed_up": round(figures.speed_up, 3),
         "attempts": figures.attempts,
         "retries": figures.retries,
         "checks": figures.checks,
@@ -39,18 +36,22 @@ def figures_as_dict(figures: RunFigures) -> dict[str, Any]:
 
 
 def summary_lines(
-    progress: RunProgress, figures: RunFigures, changed: Sequence[Event]
+    progress: RunProgress,
+    figures: RunFigures,
+    changed: Sequence[Event],
+    outside: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Sequence[str]:
-    """Return the summary; `changed` are events about changes of the user's own files."""
+    """Return the summary; `changed` are events about changes of the user's own files, `outside` the
+    files that tasks changed besides their own."""
     how = "" if progress.ended else ", not ended"
     lines = [
         "",
         f"run {progress.run.id}: {progress_text(progress.counts)}{how}",
         *_chart(progress),
-        *_bars(figures),
+        *([f"  {times}"] if (times := describe_times(figures)) else []),
         *_counts(figures),
     ]
-    lines += [*_changes(progress, changed)]
+    lines += [*_list_outside(progress, outside), *_changes(progress, changed)]
     lines += [f"! {need}" for need in progress.questions]
     tip, run = progress.tip, progress.run
     if run.target_text:
@@ -59,10 +60,20 @@ def summary_lines(
     if run.target_state is TargetState.MOVED:
         return lines
     if tip is not None and tip != run.base and progress.ended:
-        lines.append(f"next: weft land {progress.run.id}")
+        lines.append(f"next: {land_command(run)}")
     elif not progress.ended:
         lines.append(_next(progress))
     return lines
+
+
+def _list_outside(progress: RunProgress, outside: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    names = {task.id: task.name for task in progress.tasks}
+    if outside:
+        yield "  also changed, outside the files of their tasks:"
+    for path, tasks in list(outside.items())[:_CHANGES]:
+        yield f"    {path} ({', '.join(names.get(task, '') for task in tasks)})"
+    if len(outside) > _CHANGES:
+        yield f"    … and {len(outside) - _CHANGES} more"
 
 
 def _changes(progress: RunProgress, changed: Sequence[Event]) -> Iterator[str]:
@@ -89,30 +100,6 @@ def _next(progress: RunProgress) -> str:
     return f"next: {first}weft run --resume {progress.run.id}"
 
 
-def _bars(figures: RunFigures) -> list[str]:
-    """Draw the run, its lower bound and the same work in sequence, on the same scale."""
-    if not figures.makespan:
-        return []
-    longest = max(figures.makespan, figures.sequential)
-    best = figures.bound
-
-    def bar(name: str, seconds: float, mark: str, remark: str) -> str:
-        drawn = mark * max(1, round(_WIDTH * seconds / longest))
-        return f"  {name:<10} {drawn} {duration(seconds)}{remark}"
-
-    against = f", {figures.makespan / best:.2f} × at best" if best else ""
-    paused = (
-        f", without {duration(figures.waited)} of waiting for you" if figures.waited >= 1 else ""
-    )
-    lines = [bar("took", figures.makespan, "█", against + paused)]
-    if best:
-        lines.append(bar("at best", best, "▒", f" ({figures.bound_by})"))
-    if figures.speed_up >= _WORTH_SAYING:
-        remark = f", {figures.speed_up:.1f} × as long"
-        lines.append(bar("one by one", figures.sequential, "░", remark))
-    return lines
-
-
 def _counts(figures: RunFigures) -> list[str]:
     retries = "1 retry" if figures.retries == 1 else f"{figures.retries} retries"
     parts = [
@@ -129,17 +116,26 @@ def _counts(figures: RunFigures) -> list[str]:
 
 def _chart(progress: RunProgress) -> list[str]:
     """Draw a row of attempts for each task, or for each slot if the tasks are many."""
-    spans = [(attempt, attempt.ended) for attempt in progress.attempts if attempt.ended is not None]
+    spans = {
+        attempt: span
+        for attempt in progress.attempts
+        if attempt.ended is not None and (span := find_work(attempt, now=0.0)) is not None
+    }
     if not spans:
         return []
-    begin = min(attempt.started for attempt, _ in spans)
+    within = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
+    breaks = find_breaks(spans.values(), within, DAY)  # a clock jumped
+
+    def place(at: float) -> float:
+        return at - within[0] - sum(end - start for start, end in breaks if end <= at)
+
     bars = [
         GanttBar(
-            start=attempt.started - begin,
-            end=ended - begin,
+            start=place(start),
+            end=place(end),
             kind="landed" if attempt.outcome in ("success", *STEPS) else "bad",
         )
-        for attempt, ended in spans
+        for attempt, (start, end) in spans.items()
     ]
     rows: dict[int, list[GanttBar]] = {}
     if len(progress.work) > _MOST:
@@ -147,7 +143,7 @@ def _chart(progress: RunProgress) -> list[str]:
         names = {lane: (f"slot {lane + 1}", "") for lane in sorted(set(lanes))}
     else:
         teams = {task.id: task.story for task in progress.tasks if task.request.kind in BELOW_TEAM}
-        lanes = [teams.get(attempt.task) or attempt.task for attempt, _ in spans]
+        lanes = [teams.get(attempt.task) or attempt.task for attempt in spans]
         names = {task.id: (_short_name(task), task_state(task)) for task in progress.work}
     # Entrants of a team overlap in its row: a success is drawn over a failure.
     for lane, bar in sorted(zip(lanes, bars, strict=True), key=lambda pair: pair[1].kind):

@@ -62,7 +62,11 @@ def command() -> None:
     show_default=True,
     help="read: look. work: also join, take, send tasks. admin: everything. Can be repeated.",
 )
-@click.option("--tenant", metavar="T", help="Only what belongs to this tenant. Default: all.")
+@click.option(
+    "--tenant",
+    metavar="T",
+    help="Whose tasks it sends; tenants take turns.",
+)
 @click.option(
     "--agents",
     multiple=True,
@@ -152,7 +156,7 @@ def list_command(store: Store, as_json: bool) -> None:
                 token.id,
                 token.name,
                 " ".join(sorted(token.scopes)),
-                token.tenant or "all",
+                token.tenant or "default",
                 _agents(token),
                 _state(token, now),
             )

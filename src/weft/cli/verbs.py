@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import click
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, printable, say
-from weft.cli.project_argument import pass_project, pass_store
+from weft.cli.project_argument import pass_project
 from weft.cli.task_arguments import (
     all_option,
     task_argument,
@@ -19,10 +20,11 @@ from weft.cli.task_arguments import (
     tasks_or_runs_argument,
 )
 from weft.errors import InputError, WeftError
+from weft.operations import steering
+from weft.operations.registry import ask
 from weft.project.project import Project
 from weft.runs import control
-from weft.runs.agent_change import retry_with_agent
-from weft.runs.control import ControlResult, TaskOperation
+from weft.runs.control import ControlResult
 from weft.runs.task_names import get_named
 from weft.store import Store
 
@@ -33,36 +35,40 @@ class TaskList(Protocol):
     def __call__(self, store: Store, run: str | None, *, now: float) -> list[str]: ...
 
 
-def _make_command(
-    name: str, operation: TaskOperation, argument: Decorator, help: str
-) -> click.Command:
-    @click.command(name=name, help=help)
+def _make_command(operation: str, argument: Decorator, help: str) -> click.Command:
+    @click.command(name=operation, help=help)
     @argument
     @json_option
-    @pass_store
-    def command(store: Store, name: str, as_json: bool) -> None:
-        _show(operation(store, name, now=time.time()), as_json)
+    @pass_project
+    def command(project: Project, name: str, as_json: bool) -> None:
+        with project.open_store() as store:
+            _show(ask(project, store, operation, steering.NamedAsked(name=name)), as_json)
 
     return command
 
 
 def _make_command_for_many(
-    name: str, operation: TaskOperation, argument: Decorator, list_all: TaskList, help: str
+    operation: str,
+    request: Callable[[str], Struct],
+    argument: Decorator,
+    list_all: TaskList,
+    help: str,
 ) -> click.Command:
     """Make a command that takes several names, or --all."""
 
-    @click.command(name=name, help=help)
+    @click.command(name=operation, help=help)
     @argument
     @all_option
     @json_option
-    @pass_store
-    def command(store: Store, names: tuple[str, ...], every: str | None, as_json: bool) -> int:
-        return _apply(
-            lambda task: operation(store, task, now=time.time()),
-            _choose(store, names, every, list_all),
-            is_list=len(names) != 1,
-            as_json=as_json,
-        )
+    @pass_project
+    def command(project: Project, names: tuple[str, ...], every: str | None, as_json: bool) -> int:
+        with project.open_store() as store:
+            return _apply(
+                lambda name: ask(project, store, operation, request(name)),
+                _choose(store, names, every, list_all),
+                is_list=len(names) != 1,
+                as_json=as_json,
+            )
 
     return command
 
@@ -120,7 +126,7 @@ def _show(done: ControlResult, as_json: bool) -> None:
 
 approve = _make_command_for_many(
     "approve",
-    control.approve,
+    lambda name: steering.TaskAsked(task=name),
     tasks_argument,
     control.list_questions,
     """Approve tasks that wait for a person.
@@ -131,7 +137,7 @@ approve = _make_command_for_many(
 )
 cancel = _make_command_for_many(
     "cancel",
-    control.cancel,
+    lambda name: steering.CancelAsked(name=name),
     tasks_or_runs_argument,
     control.list_unfinished,
     """Cancel tasks, or runs with all their unfinished tasks.
@@ -143,7 +149,6 @@ cancel = _make_command_for_many(
 )
 pause = _make_command(
     "pause",
-    control.pause,
     task_or_run_argument,
     """Keep a task, or all of a run, from starting.
 
@@ -152,13 +157,12 @@ pause = _make_command(
 )
 resume = _make_command(
     "resume",
-    control.resume,
     task_or_run_argument,
     "Let a paused task go on, or a paused run and its gate.",
 )
 skip = _make_command_for_many(
     "skip",
-    control.skip,
+    lambda name: steering.TaskAsked(task=name),
     tasks_argument,
     control.list_stuck,
     """Leave out tasks; the tasks that need them go on.
@@ -202,51 +206,57 @@ def retry(
     with project.open_store() as store:
         chosen = _choose(store, names, every, control.list_stuck)
 
-        def operation(name: str) -> ControlResult:
-            if agent is not None:
-                return retry_with_agent(project, name, agent, note or "", files)
-            return control.retry(store, name, now=time.time(), note=note or "", files=files)
+        def again(name: str) -> ControlResult:
+            asked = steering.RetryAsked(
+                task=name, agent=agent or "", note=note or "", files=list(files)
+            )
+            done: ControlResult = ask(project, store, "retry", asked)
+            return done
 
-        return _apply(operation, chosen, is_list=len(names) != 1, as_json=as_json)
+        return _apply(again, chosen, is_list=len(names) != 1, as_json=as_json)
 
 
 @click.command(name="reject")
 @task_argument
 @click.argument("reason")
 @json_option
-@pass_store
-def reject(store: Store, name: str, reason: str, as_json: bool) -> None:
+@pass_project
+def reject(project: Project, name: str, reason: str, as_json: bool) -> None:
     """Reject a question, or the work of a task at the gate.
 
     A task at the gate is done again, and its agent is given REASON. A task that asks you then
     needs you, and the tasks that need it wait.
     """
-    _show(control.reject(store, name, reason, now=time.time()), as_json)
+    with project.open_store() as store:
+        asked = steering.RejectAsked(task=name, text=reason)
+        _show(ask(project, store, "reject", asked), as_json)
 
 
 @click.command(name="answer")
 @task_argument
 @click.argument("text")
 @json_option
-@pass_store
-def answer(store: Store, name: str, text: str, as_json: bool) -> None:
+@pass_project
+def answer(project: Project, name: str, text: str, as_json: bool) -> None:
     """Answer the question of a task's agent.
 
     TEXT is the answer, or the number of an option: 1 is the first. The agent goes on in the same
     session, with its work so far.
     """
-    _show(control.answer(store, name, text, now=time.time()), as_json)
+    with project.open_store() as store:
+        asked = steering.AnswerGiven(task=name, text=text)
+        _show(ask(project, store, "answer", asked), as_json)
 
 
 @click.command(name="drain")
 @click.option("--undo", is_flag=True, help="Let tasks start again.")
 @json_option
-@pass_store
-def drain(store: Store, undo: bool, as_json: bool) -> None:
+@pass_project
+def drain(project: Project, undo: bool, as_json: bool) -> None:
     """Start no more tasks on this store until --undo.
 
     No worker on any host takes a task. Running tasks go on to their end, and tasks at the gate
     land.
     """
-    operation = control.admit_again if undo else control.stop_admissions
-    _show(operation(store, now=time.time()), as_json)
+    with project.open_store() as store:
+        _show(ask(project, store, "drain", steering.DrainAsked(undo=undo)), as_json)

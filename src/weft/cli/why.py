@@ -30,6 +30,7 @@ from weft.formats import (
 from weft.model import ASKED, Attempt
 from weft.runs.event_text import line
 from weft.runs.explanation import AtGate, Explanation, explain_task
+from weft.runs.progress import list_outside
 from weft.store import Store
 from weft.words import describe_prediction, entry_word, full_label, task_state
 
@@ -100,6 +101,9 @@ def lines(why: Explanation, now: float, server: Callable[[], str] = str) -> Iter
         yield "  starts next: the next free worker takes it"
     if task.request.predicted:
         yield f"files are predicted: {describe_prediction(task.request.predicted)}"
+    outside = list(list_outside(why.events))
+    if outside:
+        yield f"also changed {listed(outside)}: outside its files, which no other task held"
     if why.place is not None:
         behind = f", right behind {', '.join(why.place.ahead_names)}" if why.place.ahead else ""
         yield f"place {why.place.number} of {why.place.of} ready{behind}"
@@ -194,6 +198,7 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "reason": task.reason,
         "until": task.until,
         "predicted": [to_builtins(file) for file in task.request.predicted],
+        "outside": list(list_outside(why.events)),
         "waits": [asdict(wait) for wait in why.waits],
         "obstacles": list(why.obstacles),
         "place": None if why.place is None else asdict(why.place),

@@ -16,7 +16,7 @@ from weft.cli.output import json_option, say, worker_slots_option
 from weft.cli.poll_interval import A_RUN
 from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
-from weft.errors import InputError
+from weft.errors import InputError, StoreError
 from weft.formats import duration
 from weft.git.repository import NotARepository
 from weft.model import Event, Task
@@ -51,12 +51,6 @@ _AT_ONCE: Final = 1000  # events
     help="Work on this store. Default: WEFT_STORE, or `url` under [store] in weft.toml.",
 )
 @click.option(
-    "--remote",
-    metavar="URL",
-    help="With --store postgresql://…, from any directory: the git remote that home names as "
-    "`remote` under [store].",
-)
-@click.option(
     "--token-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
@@ -81,7 +75,7 @@ _AT_ONCE: Final = 1000  # events
     "--checks",
     type=click.Choice(["yes", "no"]),
     help="Run checks of gates. Default: yes; with --server, yes if the token allows it "
-    "(`weft token create --join --checks`); with --store and --remote, no.",
+    "(`weft token create --join --checks`).",
 )
 @click.option(
     "--leave",
@@ -95,7 +89,6 @@ def command(
     slots: int | None,
     server: str | None,
     store_url: str | None,
-    remote: str | None,
     token_file: Path | None,
     exit_when_idle: float | None,
     labels: tuple[str, ...],
@@ -110,10 +103,6 @@ def command(
     With --server it takes the tasks of a server's repository, on a host that has only weft, git
     and the agents' programs. The host joins with a token that is good for that alone, and keeps
     the token it gets. Agent files come from the server, variables from this host.
-
-    With --store and --remote it does the same without a server, on a host that you trust with the
-    database: git goes through a remote that home and this host reach. Such a host runs checks only
-    with --checks yes.
 
     A host that takes checks runs those for which home has no free place. With --checks no, a
     worker at home leaves checks to such hosts while there are any.
@@ -137,15 +126,16 @@ def command(
         os.environ.pop(SERVER, None)
     if leave:
         if slots or token_file or exit_when_idle or labels or checks:
-            raise InputError(
-                "--leave ends workers: of the other options give --server, or --store and --remote."
-            )
+            raise InputError("--leave ends workers: of the other options give --server or --store.")
         from weft.cli.worker_departure import leave_host  # late: few commands need it
 
-        return leave_host(directory, remote, as_json=as_json)
+        return leave_host(directory, as_json=as_json)
     traits = WorkerTraits(labels=labels, alone=True)
-    if remote is not None or os.environ.get(SERVER):
-        from weft.cli.host_worker import HostOptions  # late: HTTP takes time to import
+    if os.environ.get(SERVER):
+        from weft.cli.host_worker import (  # late: HTTP takes time to import
+            HostOptions,
+            work_for_server,
+        )
 
         options = HostOptions(
             slots=slots,
@@ -154,16 +144,7 @@ def command(
             checks=None if checks is None else checks == "yes",
             as_json=as_json,
         )
-    if os.environ.get(SERVER):
-        from weft.cli.host_worker import work_for_server
-
-        if remote is not None:
-            raise InputError("--remote goes with --store: git reaches a server by itself.")
         return work_for_server(directory, token_file, options)
-    if remote is not None:
-        from weft.cli.host_worker import work_beside_store
-
-        return work_beside_store(directory, remote, options)
     if token_file is not None:
         raise InputError("--token-file is for --server: a worker beside its store needs no token.")
     try:
@@ -171,7 +152,7 @@ def command(
     except NotARepository:
         raise InputError(
             f"{directory.resolve()} is in no git repository. Start `weft worker` in the repository "
-            "whose tasks it takes; on another machine give --server URL, or --store and --remote."
+            "whose tasks it takes; on another machine give --server URL."
         ) from None
     slots = slots or project.config.worker_slots
     with project.open_store() as store:
@@ -219,12 +200,19 @@ class WorkerLog:
         return self
 
     def look(self) -> bool:
-        self.read()
+        try:
+            self.read()
+            held = any(lease.worker == self._worker for lease in list_open(self._store))
+        except StoreError:
+            # A store that is gone gives no task: an idle worker ends, the reaper frees its leases.
+            if self._idle is not None and time.monotonic() - self._busy_at >= self._idle:
+                return True
+            raise
         if self._told_to_leave:
             raise ToldToLeave  # agents are stopped at once, and their tasks handed back
         if self._idle is None:
             return False
-        if any(lease.worker == self._worker for lease in list_open(self._store)):
+        if held:
             self._busy_at = time.monotonic()
         return time.monotonic() - self._busy_at >= self._idle
 

@@ -20,7 +20,6 @@ from weft.process.process_identity import get_place
 from weft.project.own_repository import get_repository
 from weft.project.project import Project, get_local_project
 from weft.project.server_address import SERVER, get_url
-from weft.project.store_host import get_host_project
 from weft.project.worker_host import HostCredentials, HostFiles
 from weft.runs.serving_workers import is_gone
 from weft.store import Store
@@ -51,26 +50,23 @@ class Departure:
         return not self._staying
 
 
-def leave_host(directory: Path, remote: str | None, *, as_json: bool) -> int:
+def leave_host(directory: Path, *, as_json: bool) -> int:
     """Tell the workers of this host to leave and wait for their ends; return 1 if a worker is
     silent."""
     workers: list[str] = []
     silent: list[Worker] = []
     try:
-        with _open_store(directory, remote) as opened:
-            if opened is not None:
-                store, host, repo = opened
-                workers = ask_to_leave(store, host, get_place().boot, repo, now=time.time())
-                departure = Departure(store, workers)
-                look_on(store, departure)
-                silent = departure.silent
+        with _open_store(directory) as (store, host, repo):
+            workers = ask_to_leave(store, host, get_place().boot, repo, now=time.time())
+            departure = Departure(store, workers)
+            look_on(store, departure)
+            silent = departure.silent
     except Unauthenticated:
         files = HostFiles(get_url(os.environ), os.environ)
         nothing = _explain_ended_token(files.get())
         files.forget()
     else:
-        server = remote is None and os.environ.get(SERVER)
-        subject = get_url(os.environ) if server else "this repository"
+        subject = get_url(os.environ) if os.environ.get(SERVER) else "this repository"
         nothing = f"No `weft worker` runs here for {subject}."
     if as_json:
         print_json({"left": workers, "silent": [worker.id for worker in silent]})
@@ -81,17 +77,8 @@ def leave_host(directory: Path, remote: str | None, *, as_json: bool) -> int:
 
 
 @contextmanager
-def _open_store(directory: Path, remote: str | None) -> Iterator[tuple[Store, str, str] | None]:
-    """Yield the store, this host's name in it and the repository; None if it never joined."""
-    if remote is not None:
-        project = get_host_project(directory, os.environ)
-        known = HostFiles(f"{project.store_url} {remote}", os.environ).find()
-        if known is None:
-            yield None
-            return
-        with project.open_store() as store:
-            yield store, known.host, known.repository
-        return
+def _open_store(directory: Path) -> Iterator[tuple[Store, str, str]]:
+    """Yield the store, this host's name in it and the repository."""
     if not os.environ.get(SERVER):
         project = _get_project(directory)
         with project.open_store() as store:
@@ -113,8 +100,7 @@ def _get_project(directory: Path) -> Project:
         joined = HostFiles("", os.environ).describe_joined()
         raise InputError(
             f"{directory.resolve()} is in no git repository. Name the server of this host's "
-            f"workers with --server, or their store and git remote with --store and --remote; "
-            f"{joined}."
+            f"workers with --server; {joined}."
         ) from None
 
 

@@ -40,6 +40,7 @@ class BaseFault(StrEnum):
     SET_UP = "set-up"  # the workspace cannot be set up
     RED = "red"  # the gate's command fails
     UNSTARTED = "unstarted"  # the check of a task cannot start
+    STOPPED = "stopped"  # a person ended the check before its verdict
     FOREIGN = "foreign"  # the gate's command tests the user's checkout
 
 
@@ -130,7 +131,9 @@ async def _run_gate(
 ) -> BaseResult:
     probe = ImportProbe(check.site, check.directory / "imports")
     variables = probe.arm() if probe.is_needed() else {}
-    result = await check.run_command(place, command, check.site.config.gate.timeout, variables)
+    box = probe.open_box(place.terms.box) if variables else None
+    seconds = check.site.config.gate.timeout
+    result = await check.run_command(place, command, seconds, variables, box)
     result = check.forgive(command, result)
     imported = tuple(probe.list_imported(commit)) if variables else ()
     fault = BaseFault.FOREIGN if imported else None if result.passed else BaseFault.RED

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.config import WorkspaceSettings, command_line
+from weft.formats import count, duration
 from weft.gate.base_check import BaseFault, BaseResult
 from weft.gate.check_run import Command, is_set_up_failure
 from weft.git.repository import find_ignored
@@ -53,13 +54,11 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     below: Mapping[str, tuple[str, ...]]  # project files of direct subdirectories, by directory
 
 
-AGAIN: Final = "`weft doctor --check` tries it again; `--no-preflight` starts the run anyway."
-
-
 def describe_base(
-    site: Site, commit: str, name: str, result: BaseResult, after: str = AGAIN
+    site: Site, commit: str, name: str, result: BaseResult, after: str | None = None
 ) -> str:
-    """Return the fault of a base with its cures; "" if it has none. `after` ends the text."""
+    """Return the fault of a base with its cures; "" if it has none. `after` ends the text, or the
+    ways to start a run nevertheless."""
     if result.fault is None:
         return ""
     where = _where(site.root, commit, name)
@@ -70,9 +69,27 @@ def describe_base(
             _headline(result, where),
             *(f"  {line}" for line in lines),
             *hints,
-            after,
+            *(_ways_on(result) if after is None else [after]),
         ]
     )
+
+
+def _ways_on(result: BaseResult) -> list[str]:
+    again = "`weft doctor --check` tries it again; "
+    if result.fault is not BaseFault.RED:
+        return [f"{again}`--no-preflight` starts the run anyway."]
+    if not result.failed_tests.fault:
+        number = count(len(result.failed_tests.names), "test")
+        return [
+            f"{again}`weft run PLAN --allow-red` starts the run and allows the {number} that "
+            "failed here to fail; `--no-preflight` starts it unchecked."
+        ]
+    return [
+        f"{again}`--no-preflight` starts the run unchecked.",
+        "`--allow-red` cannot be used: it needs the name of each failed test, and "
+        f"{result.failed_tests.fault}. It reads a single run of pytest (add `-rfE` to it) or "
+        "unittest.",
+    ]
 
 
 def _where(root: Path, commit: str, name: str) -> str:
@@ -90,6 +107,8 @@ def _headline(result: BaseResult, where: str) -> str:
             return f"A workspace of {where} cannot be set up, before any agent has touched it:"
         case BaseFault.UNSTARTED:
             return f"A task's check, {command}, cannot start on {where}:"
+        case BaseFault.STOPPED:
+            return f"You stopped the check of {where} after {duration(result.seconds)}: {command}"
         case BaseFault.FOREIGN:
             return (
                 f"Your check, {command}, does not test its workspace: it imports "
@@ -133,6 +152,8 @@ def find_hints(result: BaseResult, settings: WorkspaceSettings, around: Surround
     """Name the edits of `weft.toml` that cure the usual causes of this failure."""
     if result.fault is BaseFault.FOREIGN:
         return [_cure_imports(result)]
+    if result.fault is BaseFault.STOPPED:
+        return ["Name a quicker check as `run` under [gate] in weft.toml."]
     brought = {name.rstrip("/") for name in (*settings.copy, *settings.link, *settings.keep)}
     output = result.output
     missing = is_set_up_failure(output) or _MISSING.search(output) is not None

@@ -1,7 +1,8 @@
 """The user's checkout of a branch that `weft land` moves: inspected before, moved after the branch.
 
-The files follow behind a recorded intent. While they do, weft holds git's own lock of the index, so
-no other git works there; after a crash the lock is recognised as weft's and the move is done again.
+The files follow behind a recorded intent, with a copy of the index. weft holds git's own lock of
+the index for the instants of the copy and of the swap alone; if another git changed the index
+between them, the move is done again. Any weft command removes a lock that a killed weft left.
 A file that is neither as before nor as weft writes it belongs to the user, and is left alone.
 """
 
@@ -25,9 +26,11 @@ from weft.gate.trunk import CrashPoint
 from weft.git import ChangeKind, FileChange
 from weft.git.git_command import LONG, check_output, failure_reason, join_nul, run, split_nul
 from weft.git.trees import SUBMODULE
+from weft.workspace.locks import INDEX_LOCK, OWN_LOCK
 from weft.workspace.worktree import find_rebase, list_checkouts
 
 _NAMED: Final = 10  # files that a refusal names
+_TRIES: Final = 5  # if other gits change the index during a move
 _PAUSES: Final = (0.05, 0.2, 0.5, 1.0)  # seconds; another git seldom locks the index for longer
 _UNDER_WAY: Final = {
     "MERGE_HEAD": "a merge",
@@ -132,18 +135,36 @@ def follow(
     A checkout that is gone, or on another branch by now, is left alone. Raise `Refused` with the
     names of files that the user has changed since.
     """
-    if checkout.resolve() not in [
-        path.resolve() for path in list_checkouts(checkout, f"refs/heads/{branch}")
-    ]:
-        return
     changes = _compare(checkout, old, new)
     directory = git.git_directory(checkout)
-    with _locked_index(directory, checkout), _copied_index(directory) as index:
-        if _is_behind(checkout, index, changes, old, new):
-            at("locked")
+    for _ in range(_TRIES):
+        checkouts = list_checkouts(checkout, f"refs/heads/{branch}")
+        if checkout.resolve() not in [path.resolve() for path in checkouts]:
+            return
+        with contextlib.ExitStack() as stack:
+            with _locked_index(directory, checkout):
+                version = _version(directory / "index")
+                index = stack.enter_context(_copied_index(directory))
+            if not _is_behind(checkout, index, changes, old, new):
+                return
+            at("copied")
             _write_files(checkout, index, changes, old, new, holds)
             at("written")
-            os.replace(index, directory / "index")
+            with _locked_index(directory, checkout):
+                at("locked")
+                if _version(directory / "index") == version:
+                    os.replace(index, directory / "index")
+                    return
+    raise Refused(
+        f"Another git keeps changing the index of {checkout}. When none runs there, `weft land` "
+        "moves the rest."
+    )
+
+
+def _version(index: Path) -> tuple[int, int, int]:
+    """Return numbers that change with the index: git writes a new file each time."""
+    status = index.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @contextlib.contextmanager
@@ -164,7 +185,7 @@ def _copied_index(directory: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def _locked_index(directory: Path, checkout: Path) -> Iterator[None]:
     """Hold git's lock of the index; take over a lock that a killed weft left."""
-    own, lock = directory / "weft-land.lock", directory / "index.lock"
+    own, lock = directory / OWN_LOCK, directory / INDEX_LOCK
     own.touch()
     for pause in (*_PAUSES, None):
         try:

@@ -29,22 +29,26 @@ from msgspec.structs import replace
 
 from weft import git, workspace
 from weft.candidate_records import UNCHECKED
-from weft.config import Config
+from weft.config import BoxKind, Config
 from weft.errors import SetUpFailed, WeftError
 from weft.gate.policy.failed_tests import FailedTests, are_known, find_failed_tests
+from weft.git import gc_lock
 from weft.model import Task
 from weft.paths import quote
 from weft.process import agent_process as process
 from weft.process import attempt_files, process_table
 from weft.process.agent_process import Exit, Running, Spawn, StopReason
+from weft.process.box import Box
 from weft.process.commands import waits
 from weft.process.death_proof import find_strays, is_proved_dead
 from weft.process.environment import build_environment
 from weft.process.launcher import LaunchFailed
 from weft.process.process_identity import boottime
+from weft.project.boxes import enter_box
 from weft.project.site import Site
 from weft.redaction import Redactor
 from weft.workspace import Terms, Workspace
+from weft.workspace.quarantine import make_quarantine
 from weft.workspace.worktree import is_sparse
 
 log = logging.getLogger(__name__)
@@ -214,17 +218,24 @@ class CheckRun:
                 await run_sync(self._clear, place)
 
     def _prepare(self, tree: str, base: str) -> Workspace:
+        gc_lock.guard(self.site.common)
         commit = commit_to_check(self.site.root, tree, base)
         settings = self.site.looks.settings(self.site.root)
-        return workspace.prepare(
-            self.site.root,
-            self._branch,
-            commit,
-            owner=self.site.check_marker(self._fence),
-            settings=settings,
-            terms=self._terms(),
-            claims=_changed(self.site.root, base, commit) if is_sparse(settings) else (),
-        )
+        try:
+            place = workspace.prepare(
+                self.site.root,
+                self._branch,
+                commit,
+                owner=self.site.check_marker(self._fence),
+                settings=settings,
+                terms=self._terms(),
+                claims=_changed(self.site.root, base, commit) if is_sparse(settings) else (),
+            )
+        except git.NoSuchCommit as error:  # it was there a moment ago
+            raise git.ObjectsGone(str(error)) from error
+        if place.terms.box.kind is not BoxKind.OFF:
+            make_quarantine(place)
+        return place
 
     def _terms(self) -> Terms:
         """Return the rules of a check's workspace: those of attempts, but without kept
@@ -280,10 +291,11 @@ class CheckRun:
         command: Command,
         seconds: float,
         variables: Mapping[str, str] = MappingProxyType({}),
+        box: Box | None = None,
     ) -> CheckResult:
         """Run a command until the end of the last process that it started.
 
-        `variables` are added to the environment of checks.
+        `variables` are added to the environment of checks; `box` replaces their usual box.
         """
         self._started += 1
         spawn = Spawn(
@@ -296,7 +308,7 @@ class CheckRun:
             grace=self.site.config.tuning.kill_grace,
             output_limit=_OUTPUT,
         )
-        self._running = await self._start(spawn)
+        self._running = await self._start(enter_box(spawn, box or place.terms.box, place))
         ended: Exit | None = None
         try:
             for wait in waits(seconds):

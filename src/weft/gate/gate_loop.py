@@ -26,6 +26,7 @@ from weft.errors import (
 from weft.gate.check_pool import UnreleasedLeases
 from weft.gate.holder import GateHolder
 from weft.gate.trunk import CrashPoint, GateBlocked
+from weft.git import gc_lock
 from weft.git.object_store import ObjectStore, open_object_store
 from weft.project.site import Site
 from weft.store.gate import block_gate
@@ -39,6 +40,8 @@ log = logging.getLogger(__name__)
 _NET: Final = 5.0  # seconds between turns without a ring
 _PAUSE: Final = 1.0  # after the store failed
 _TRIES: Final = 3  # failures of git within _LATELY before the gate is blocked
+_GC_TRIES: Final = 100  # the same while objects vanish: a `git gc --prune=now` is at work
+_GC_PAUSE: Final = 0.1
 _LATELY: Final = 60.0
 _YIELD: Final = 0.2  # seconds for which the hand-over of slots goes first
 
@@ -86,6 +89,7 @@ class Gate:
         """Take turns until the gate is lost or blocked, or the store fails."""
         try:
             with ExitStack() as stack:
+                await run_sync(gc_lock.guard, self._site.common)
                 objects = await run_sync(stack.enter_context, open_object_store(self._site.root))
                 await self._take_turns(fence, objects, listener)
         except* (StaleFence, GateBlocked) as group:
@@ -122,7 +126,7 @@ class Gate:
     def _block(self, fence: int, error: Exception) -> None:
         """Block the gate until a person resumes it, unless the error may pass by itself."""
         if self._may_pass(error):
-            time.sleep(_PAUSE)
+            time.sleep(_GC_PAUSE if isinstance(error, git.ObjectsGone) else _PAUSE)
             return
         if not isinstance(error, WeftError | OSError):
             log.error("the gate of run %s failed", self.run, exc_info=error)
@@ -146,7 +150,7 @@ class Gate:
         now = time.monotonic()
         self._failures = [*(time for time in self._failures if time > now - _LATELY), now]
         log.warning("the gate of run %s: %s", self.run, error)
-        return len(self._failures) <= _TRIES
+        return len(self._failures) <= (_GC_TRIES if isinstance(error, git.ObjectsGone) else _TRIES)
 
     async def _keep_renewed(self, holder: GateHolder, group: TaskGroup) -> None:
         while True:

@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from weft import git
 from weft.attempt.briefing import title
-from weft.attempt.home_transfer import fetch_work
 from weft.candidate_records import CheckVerdict, Entry, GateRows, MergeConflict
 from weft.errors import Refused, SetUpFailed, StaleFence, StoreError, WeftError
 from weft.gate import check_run, trunk
@@ -220,8 +219,6 @@ class GateHolder:
         settings = self._site.settings
         if rows.blocked or rows.ended or settings is None or settings.revision != rows.revision:
             return None
-        queued = [entry for entry in rows.entries if entry.state == "queued"]
-        fetch_work(self._site, [commit for entry in queued for commit, _ in entry.work])
         tip = self._find_tip(rows)
         if any(entry.state == "queued" and entry.base is None for entry in rows.entries):
             see_entries(store, self._fence, run, tip)

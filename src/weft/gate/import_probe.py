@@ -9,6 +9,7 @@ imported files below the checkout.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from urllib.parse import quote
 
 from weft import git
 from weft.git import Commit
+from weft.process.box import Box
 from weft.project.site import Site
 
 _SITES: Final = ("lib/python3*/site-packages", "lib/python3*/dist-packages")
@@ -77,6 +79,14 @@ class ImportProbe:
             "WEFT_PROBE_ROOT": str(self._root),
             "WEFT_PROBE_REPORT": str(self._report),
         }
+
+    def open_box(self, box: Box) -> Box:
+        """Return a box in which an editable install of the checkout works, so that it is found."""
+        return dataclasses.replace(
+            box,
+            readable=(*box.readable, self._root),
+            writable=(*box.writable, self._directory),
+        )
 
     def list_imported(self, commit: Commit) -> list[str]:
         """List the imported files of the checkout that the base has too."""

@@ -44,7 +44,7 @@ def add_repair_task(context: LandContext, run: Run, outcome: LandOutcome) -> Tas
             f"merge the old history into it again. Take the commits over by hand: "
             f"`git rebase --onto {outcome.branch} {run.base[:12]} weft/{run.id}` in a copy."
         )
-    merge = _merge(context.root, run, outcome)
+    merge = git.outlast_gc(lambda: _merge(context.root, run, outcome))
     task = _build_task(context.store, run, outcome, merge, _files(context.root, run, outcome))
     number = add_repair(context.store, run.id, task, now=time.time())
     return get_task(context.store, number)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from weft.git.trees import ChangeKind, FileChange
+from weft.git.trees import SYMLINK, ChangeKind, FileChange
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
 _START = re.compile(r"^diff --git ", re.MULTILINE)
@@ -37,6 +37,7 @@ class DiffFile(Struct, frozen=True, kw_only=True):
     source: str | None  # of a rename: the path before
     binary: bool
     hunks: tuple[DiffHunk, ...]
+    mode: str = ""  # a change of its mode or type, for people: `now executable`, `a link`
 
 
 def read_patch(patch: bytes, changes: Iterable[FileChange]) -> tuple[DiffFile, ...]:
@@ -70,7 +71,18 @@ def _read_file(change: FileChange, parts: Sequence[str]) -> DiffFile:
         source=change.source,
         binary="GIT binary patch" in lines,
         hunks=tuple(_read_hunks(lines)),
+        mode=_describe_mode(change),
     )
+
+
+def _describe_mode(change: FileChange) -> str:
+    """Name a mode that is not that of a plain file, or that the change gave or took."""
+    if change.new_mode == SYMLINK:
+        return "a link"
+    was, now = (bool(mode & 0o100) for mode in (change.old_mode, change.new_mode))
+    if now and not was:
+        return "executable" if change.kind is ChangeKind.ADDED else "now executable"
+    return "no longer executable" if was and change.new_mode else ""
 
 
 def _read_hunks(lines: Iterable[str]) -> Iterator[DiffHunk]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git
+from weft.attempt.outcome import is_settings
 from weft.candidate_records import CommentDraft, Entry, GateRows, Review, ReviewComment
 from weft.config import command_line
 from weft.errors import InputError, Refused, WeftError
@@ -18,10 +20,13 @@ from weft.gate.review_diff import DiffFile, find_line, read_patch
 from weft.git.object_store import open_object_store
 from weft.git.trees import find_file, make_patch
 from weft.model import Task
+from weft.paths import matches
 from weft.project.project import Project
 from weft.runs.control import describe_task
+from weft.runs.progress import CLAIMS_EXTENDED, list_outside
 from weft.runs.task_names import get_named_task
 from weft.store import Store
+from weft.store.event_log import list_of_kind
 from weft.store.gate import read_gate
 from weft.store.reviews import add_comment, list_comments, list_open_reviews, list_reviews
 from weft.store.server_operations import hosted
@@ -62,6 +67,7 @@ class ReviewView(Struct, frozen=True, kw_only=True):
     micro_usd: int
     attempts: int
     files: tuple[DiffFile, ...]
+    outside: tuple[str, ...]  # of these files, those outside the files of its tasks
     since_last_round: tuple[DiffFile, ...]  # empty in the first round
     earlier: tuple[EarlierComment, ...]  # comments of the last round
     drafts: tuple[ReviewComment, ...]
@@ -141,6 +147,7 @@ def _read(root: Path, store: Store, review: Review) -> ReviewView:
         raise WeftError(f"Candidate {review.entry} no longer merges as it was checked.")
     tasks, attempts = find_tasks(store, [*entry.tasks, review.task])
     last = _find_last(store, review)
+    files = _compare(root, review.base, review.tree)
     return ReviewView(
         item=_item(store, review),
         base=review.base,
@@ -150,11 +157,21 @@ def _read(root: Path, store: Store, review: Review) -> ReviewView:
         tokens=sum(attempt.tokens for attempt in attempts),
         micro_usd=sum(attempt.micro_usd for attempt in attempts),
         attempts=len(attempts),
-        files=_compare(root, review.base, review.tree),
+        files=files,
+        outside=_find_outside(store, review, entry, files),
         since_last_round=_compare_rounds(root, gate, last, review),
         earlier=_place_comments(root, store, last, review),
         drafts=tuple(list_comments(store, review.entry)),
     )
+
+
+def _find_outside(
+    store: Store, review: Review, entry: Entry, files: Sequence[DiffFile]
+) -> tuple[str, ...]:
+    claimed = list_outside(list_of_kind(store, review.run, CLAIMS_EXTENDED))
+    patterns = [each for each, tasks in claimed.items() if {*tasks} & {*entry.tasks}]
+    paths = [file.path for file in files]
+    return tuple(path for path in paths if any(matches(pattern, path) for pattern in patterns))
 
 
 def _find_last(store: Store, review: Review) -> Review | None:
@@ -224,4 +241,6 @@ def _merge(root: Path, base: str, entry: Entry) -> str | None:
 
 
 def _compare(root: Path, old: str, new: str) -> tuple[DiffFile, ...]:
-    return read_patch(make_patch(root, old, new), git.compare_trees(root, old, new))
+    """Return the changed files, weft's own settings first: they decide about later runs."""
+    files = read_patch(make_patch(root, old, new), git.compare_trees(root, old, new))
+    return tuple(sorted(files, key=lambda file: not is_settings(file.path)))

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git
+from weft.attempt.outcome import is_settings
 from weft.candidate_records import BranchLanding
 from weft.config import Config
 from weft.errors import InputError, Refused
@@ -31,6 +32,7 @@ from weft.gate.branch_landing import (
 from weft.gate.check_pool import CheckJob
 from weft.gate.check_run import CheckResult
 from weft.gate.trunk import CrashPoint
+from weft.git import gc_lock
 from weft.git.object_store import ObjectStore, open_object_store
 from weft.model import Run
 from weft.project.own_repository import get_repository
@@ -41,7 +43,7 @@ from weft.store.branch_landings import list_landed_branches, list_open_branch_la
 from weft.store.gate import find_landed
 from weft.store.runs import get_settings, list_runs
 from weft.store.server_operations import hosted
-from weft.workspace.locks import Lock
+from weft.workspace.locks import Lock, land_lock
 from weft.workspace.names import OLD_BRANCHES, TRUNKS
 from weft.workspace.worktree import find_checkout
 
@@ -62,6 +64,7 @@ class LandOutcome(Struct, frozen=True, kw_only=True):
     new: str
     checkout: str | None = None  # the working tree that followed
     undo: str = ""  # the command that takes it back
+    settings: tuple[str, ...] = ()  # weft.toml and files below .weft that the move changed
     checked: bool = True  # False: no check is configured
     trouble: UnmergeableRun | None = None
     output: str = ""  # of the check that failed
@@ -95,7 +98,7 @@ def hold_land_lock(root: Path, waiting: Callable[[], None]) -> Iterator[Lock]:
 
     A git that a killed weft has left moving files holds the lock until it has ended.
     """
-    lock = Lock(git.common_directory(root) / "weft" / "land.lock")
+    lock = land_lock(git.common_directory(root))
     try:
         if not lock.attempt():
             waiting()
@@ -120,11 +123,20 @@ def complete_interrupted(context: LandContext) -> list[BranchLanding]:
 
 def land_run(context: LandContext, run: Run, branch: str) -> LandOutcome:
     """Land a run on a branch; try again if another program moves the branch meanwhile."""
-    with open_object_store(context.root) as objects:
-        for _ in range(_TRIES - 1):
-            with contextlib.suppress(BranchMoved):
-                return _try_to_land(context, objects, run, branch)
-        return _try_to_land(context, objects, run, branch)
+    common = git.common_directory(context.root)
+    gc_lock.guard(common)
+    try:
+        with open_object_store(context.root) as objects:
+
+            def land() -> LandOutcome:
+                return git.outlast_gc(lambda: _try_to_land(context, objects, run, branch))
+
+            for _ in range(_TRIES - 1):
+                with contextlib.suppress(BranchMoved):
+                    return land()
+            return land()
+    finally:
+        gc_lock.release(common)
 
 
 def _try_to_land(context: LandContext, objects: ObjectStore, run: Run, branch: str) -> LandOutcome:
@@ -161,7 +173,14 @@ def _try_to_land(context: LandContext, objects: ObjectStore, run: Run, branch: s
     context.at("checked")
     done = carry_out(context.store, context.root, move, holds=context.holds, at=context.at)
     undo = _undo_command(context.root, move)
-    return replace(outcome, checkout=done.checkout or None, undo=undo)
+    changes = git.compare_trees(context.root, move.old, move.new)
+    settings = tuple(sorted({path for change in changes for path in change.paths}))
+    return replace(
+        outcome,
+        checkout=done.checkout or None,
+        undo=undo,
+        settings=tuple(filter(is_settings, settings)),
+    )
 
 
 def _check(context: LandContext, move: Move) -> str:

@@ -1,6 +1,6 @@
 """Questions and commands to git: a typed function each, in a clean environment."""
 
-from weft.git.git_command import GitFailed
+from weft.git.git_command import GitFailed, ObjectsGone, outlast_gc
 from weft.git.git_view import GitView
 from weft.git.objects import split_trailers
 from weft.git.refs import (
@@ -15,6 +15,7 @@ from weft.git.refs import (
     is_branch_name,
     list_commits,
     list_merged,
+    list_messages,
     list_refs,
     list_unreachable,
     update_refs,
@@ -52,6 +53,7 @@ __all__ = [
     "GitView",
     "NoSuchCommit",
     "NotARepository",
+    "ObjectsGone",
     "RefMoved",
     "Update",
     "commit_tree",
@@ -76,10 +78,12 @@ __all__ = [
     "list_alternates",
     "list_commits",
     "list_merged",
+    "list_messages",
     "list_refs",
     "list_tracked_files",
     "list_uncommitted",
     "list_unreachable",
+    "outlast_gc",
     "read_settings",
     "split_trailers",
     "top_level",

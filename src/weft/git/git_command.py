@@ -4,9 +4,10 @@ Every command gets an environment without the caller's `GIT_*`, no housekeeping,
 system monitor and no access to a remote: a missing object stays missing. In directories where an
 agent has worked, git runs through a `GitView`.
 
-A git that dies (killed for lack of memory, say) is started again after a pause. That is safe for
-commands that only read, that write objects, or that replace a single index. Other commands pass
-`repeat=False` and repair a half-done change themselves (`update_refs`, `worktree.make`).
+A git that dies (killed for lack of memory, say), or whose object directory a `git gc` removed just
+before it wrote there, is started again after a pause. That is safe for commands that only read,
+that write objects, or that replace a single index. Other commands pass `repeat=False`
+and repair a half-done change themselves (`update_refs`, `worktree.make`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP
-from typing import Final, TypedDict, Unpack
+from typing import Final, TypedDict, TypeVar, Unpack
 
 from weft import process
 from weft.errors import WeftError
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 60.0
@@ -36,9 +38,20 @@ _OWN_FAULTS: Final = frozenset({SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP})
 """Signals that a defect in git itself causes: a second try would end the same way."""
 
 _STARVED: Final = re.compile(
-    r"out of memory|cannot allocate memory|resource temporarily unavailable|died of signal",
+    r"out of memory|cannot allocate memory|resource temporarily unavailable|died of signal"
+    r"|unable to (?:write|create temporary) file.*: no such file or directory",
     re.IGNORECASE,
 )
+
+_GONE: Final = re.compile(
+    r"not a valid (?:object|commit)|(?:bad|invalid|nonexistent|missing) (?:\w+ )?object"
+    r"|missing (?:blob|tree|commit)|unable to read (?:tree|[0-9a-f]{40})"
+    r"|could not read [0-9a-f]{40}"
+    r"|failed to (?:read|traverse|unpack tree)|could not parse|not something we can merge",
+    re.IGNORECASE,
+)
+_GC_TRIES: Final = 30
+_GC_PAUSE: Final = 0.1
 
 SETTINGS: Final[Mapping[str, str]] = {
     "gc.auto": "0",
@@ -47,6 +60,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "core.fsmonitor": "false",
     "submodule.recurse": "false",
     "log.showSignature": "false",  # otherwise `git log` runs gpg.program
+    "i18n.commitEncoding": "UTF-8",
 }
 
 # Never fetch a missing object: an agent may have written the remote's address, and an address may
@@ -56,6 +70,11 @@ _OFFLINE: Final[Mapping[str, str]] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTO
 
 class GitFailed(WeftError):
     """A git command failed."""
+
+
+class ObjectsGone(GitFailed):
+    """An object is missing: a `git gc --prune=now` may have removed it before a reference reached
+    it, and making it again helps."""
 
 
 class CommandOptions(TypedDict, total=False):
@@ -111,8 +130,24 @@ def check_output(directory: Path, *arguments: str, **options: Unpack[CommandOpti
     """Run git in a directory and return its output; raise GitFailed if it fails."""
     done = run(directory, *arguments, **options)
     if done.status != 0:
-        raise GitFailed(f"git {arguments[0]} failed: {failure_reason(done)}.")
+        raise failure(f"git {arguments[0]} failed: {failure_reason(done)}.", done.errors)
     return done.output
+
+
+def failure(text: str, errors: str) -> GitFailed:
+    """Return the failure of a git that printed these errors."""
+    return (ObjectsGone if _GONE.search(errors) else GitFailed)(text)
+
+
+def outlast_gc(make: Callable[[], T]) -> T:
+    """Call until the objects that it makes outlast every `git gc --prune=now` of the user."""
+    for _ in range(_GC_TRIES):
+        try:
+            return make()
+        except ObjectsGone as error:
+            log.info("making objects again that are gone: %s", error)
+            time.sleep(_GC_PAUSE)
+    return make()
 
 
 def tries() -> Iterator[bool]:

@@ -84,7 +84,7 @@ def _refusal(store: ObjectStore, theirs: str, done: Completed) -> MergeRefusal:
         return MergeRefusal(unrelated=True, text="The candidate has no common history with trunk.")
     if done.status in _CRASHES:
         return MergeRefusal(unrelated=False, text=f"git crashed while merging this: {errors}")
-    raise store.failure(f"git cannot merge {theirs}: {errors}")
+    raise store.failure(f"git cannot merge {theirs}: {errors}", errors)
 
 
 def _read_answers(output: bytes) -> list[MergeAnswer]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
-from weft.errors import InputError, NoAnswer, StaleFence
+from weft.errors import NoAnswer, StaleFence
 from weft.git.git_command import (
     LONG,
     SETTINGS,
@@ -43,36 +43,15 @@ TRANSFER: Final[Mapping[str, str]] = {
 _FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--quiet")
 _SILENT: Final = "60"  # seconds; home examines a large push for a while before it answers
 _HOME: Final = "refs/weft/home/HEAD"
-_PROBES: Final = "refs/weft/probes/"
 _UNUSED: Final = "1.day.ago"
 _REFUSED: Final = re.compile(r"returned error: (?:403|404|409)")
 _EXISTS: Final = re.compile(r"already exists|stale info|failed to update ref")
-
-
-class GitRemote(Protocol):
-    """A remote with the references of home."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def shown(self) -> str: ...
-    def variables(self) -> dict[str, str]: ...
-    def place(self, ref: str) -> str:
-        """Return the name of a reference of home on the remote."""
-        ...
 
 
 class HomeRemote(Struct, frozen=True, kw_only=True):
     url: str  # of the repository
     token_file: Path
     helper: Path  # the program that prints the token
-
-    @property
-    def shown(self) -> str:
-        return self.url
-
-    def place(self, ref: str) -> str:
-        return ref
 
     def variables(self) -> dict[str, str]:
         settings = {
@@ -107,21 +86,21 @@ def open_mirror(directory: Path) -> None:
         check_output(directory, "init", "--quiet", "--bare", "--template=")
 
 
-def fetch(mirror: Path, home: GitRemote, specs: Sequence[str]) -> None:
+def fetch(mirror: Path, home: HomeRemote, specs: Sequence[str]) -> None:
     """Fetch references and commits; then let HEAD of the mirror be HEAD of home."""
-    names = (f"+{home.place('HEAD')}:{_HOME}", *specs)
+    names = (f"+HEAD:{_HOME}", *specs)
     done = _speak(mirror, home, "fetch", *_FETCH, home.url, *names)
     if done.status != 0:
-        raise NoAnswer(f"git could not fetch from {home.shown}: {failure_reason(done)}.")
+        raise NoAnswer(f"git could not fetch from {home.url}: {failure_reason(done)}.")
     check_output(mirror, "update-ref", "--no-deref", "HEAD", _HOME, repeat=False)
 
 
-def try_to_fetch(mirror: Path, home: GitRemote, commit: str) -> bool:
+def try_to_fetch(mirror: Path, home: HomeRemote, commit: str) -> bool:
     """Fetch a commit that home may have deleted; return False if it did not come."""
     return _speak(mirror, home, "fetch", *_FETCH, home.url, commit).status == 0
 
 
-def push(mirror: Path, home: GitRemote, commit: str, ref: str) -> None:
+def push(mirror: Path, home: HomeRemote, commit: str, ref: str) -> None:
     """Create a reference at home. A repetition of a push whose answer was lost succeeds.
 
     Raise `StaleFence` if home refuses it, `NoAnswer` if home cannot be reached.
@@ -136,29 +115,14 @@ def push(mirror: Path, home: GitRemote, commit: str, ref: str) -> None:
         raise StaleFence(f"Home refused the candidate {commit[:12]}: {failure_reason(done)}.")
     if _EXISTS.search(done.errors) and _find_at_home(mirror, home, ref) == commit:
         return
-    raise NoAnswer(f"git could not push to {home.shown}: {failure_reason(done)}.")
+    raise NoAnswer(f"git could not push to {home.url}: {failure_reason(done)}.")
 
 
-def require_push(repository: Path, home: GitRemote, name: str) -> None:
-    """Push a reference `name` to the remote and delete it; raise `InputError` if that fails."""
-    ref = f"{_PROBES}{name}"
-    for spec in (f"+HEAD:{ref}", f":{ref}"):
-        done = _speak(repository, home, "push", "--quiet", "--no-verify", home.url, spec)
-        if done.status != 0:
-            raise InputError(
-                f"git cannot push to {home.shown}: {failure_reason(done)}. Home and hosts exchange "
-                "work there: give this user the right to push to refs/weft/ (a key of ssh, a "
-                "credential helper)."
-            )
-
-
-def list_home_refs(mirror: Path, home: GitRemote, prefix: str) -> dict[str, str]:
+def list_home_refs(mirror: Path, home: HomeRemote, prefix: str) -> dict[str, str]:
     """Return the references of home below a prefix with their commits."""
     done = _speak(mirror, home, "ls-remote", "--quiet", home.url, f"{prefix}*")
     if done.status != 0:
-        raise NoAnswer(
-            f"git could not list the references of {home.shown}: {failure_reason(done)}."
-        )
+        raise NoAnswer(f"git could not list the references of {home.url}: {failure_reason(done)}.")
     return {ref: commit for commit, _, ref in map(_split_line, done.output.splitlines())}
 
 
@@ -185,10 +149,10 @@ def collect_garbage(repository: Path) -> None:
     check_output(repository, "prune", f"--expire={_UNUSED}", seconds=LONG, repeat=False)
 
 
-def _find_at_home(mirror: Path, home: GitRemote, ref: str) -> str | None:
+def _find_at_home(mirror: Path, home: HomeRemote, ref: str) -> str | None:
     lines = _speak(mirror, home, "ls-remote", "--quiet", home.url, ref).output.splitlines()
     return lines[0].split("\t")[0] if lines else None
 
 
-def _speak(mirror: Path, home: GitRemote, *arguments: str) -> Completed:
+def _speak(mirror: Path, home: HomeRemote, *arguments: str) -> Completed:
     return run(mirror, *arguments, variables=home.variables(), seconds=LONG, repeat=False)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from weft.errors import InputError
 from weft.git.disk import scratch_directory
-from weft.git.git_command import GitFailed, failure_reason
+from weft.git.git_command import GitFailed, failure, failure_reason
 from weft.git.git_view import GitView, run_in_view, write_git_directory
 from weft.git.objects import Object, make_pack
 from weft.git.repository import common_directory, read_settings
@@ -50,14 +50,14 @@ class ObjectStore(Struct, kw_only=True):
         done = self.attempt(*arguments, input=input)
         if done.status != 0:
             reason = done.errors.strip() or failure_reason(done)
-            raise self.failure(f"git {arguments[0]} failed: {reason}")
+            raise self.failure(f"git {arguments[0]} failed: {reason}", done.errors)
         return output_bytes(done)
 
     def attempt(self, *arguments: str, input: bytes = b"") -> Completed:
         return run_in_view(self.view, *arguments, input=input)
 
-    def failure(self, text: str) -> GitFailed:
-        return GitFailed(f"{text} {self.advice}".rstrip())
+    def failure(self, text: str, errors: str) -> GitFailed:
+        return failure(f"{text} {self.advice}".rstrip(), errors)
 
     def read(self, names: Sequence[bytes]) -> list[Object | None]:
         """Return the objects of these names; None for a missing object."""

@@ -13,9 +13,11 @@ from typing import Final
 from msgspec import Struct
 
 from weft import process
+from weft.git import gc_lock
 from weft.git.git_command import (
     LONG,
     GitFailed,
+    ObjectsGone,
     check_output,
     failure_reason,
     has_died,
@@ -63,7 +65,8 @@ def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft
         _remove_unchanged(locks)
         now = list_refs(repository, *(update.ref for update in missing))
         missing = [update for update in missing if now.get(update.ref) != update.new]
-    raise RefMoved(f"git did not move {missing[0].ref}: {failure_reason(done)}")
+    text = f"git did not move {missing[0].ref}: {failure_reason(done)}"
+    raise (ObjectsGone if "nonexistent object" in done.errors else RefMoved)(text)
 
 
 def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Completed:
@@ -82,8 +85,7 @@ def _find_locks(
     repository: Path, updates: Sequence[Update], begun: float
 ) -> dict[Path, os.stat_result]:
     """Return the lock files of these references that are newer than the start of a dead git."""
-    asked = ("rev-parse", "--path-format=absolute", "--git-common-dir")
-    common = Path(check_output(repository, *asked).strip("\n"))
+    common = gc_lock.ask_common_directory(repository)
     names = [*(f"{update.ref}.lock" for update in updates), "packed-refs.lock", "packed-refs.new"]
     locks = {}
     for path in (common / name for name in names):
@@ -231,9 +233,11 @@ def update_refs_to_whole(
     """Move references to new commits; if an object is missing, move them back and raise GitFailed.
 
     Until a reference reaches the commits, a `git gc --prune=now` of the user may remove their
-    objects. Objects of the commit `excluding` are not checked.
+    objects; one that runs now may have missed the references, so its end is awaited. Objects of
+    the commit `excluding` are not checked.
     """
     update_refs(repository, updates, why=why)
+    gc_lock.wait_for_collectors(repository)
     made = [update.new for update in updates if update.new is not None]
     walk = ("rev-list", "--objects", "--quiet", *made, f"^{excluding}")
     try:
@@ -257,6 +261,14 @@ def list_commits(repository: Path, old: str, new: str) -> list[str]:
     """List the commits by which a branch moved from `old` to `new`, first to last."""
     walk = ("rev-list", "--reverse", "--first-parent", f"{old}..{new}")
     return check_output(repository, *walk).splitlines()
+
+
+def list_messages(repository: Path, commits: Sequence[str]) -> list[str]:
+    """List the messages of commits, in this order."""
+    if not commits:
+        return []
+    output = check_output(repository, "log", "-z", "--no-walk=unsorted", "--format=%B", *commits)
+    return [text for text in output.split("\0") if text.strip()]
 
 
 def find_heads(commits: dict[str, tuple[str, ...]]) -> list[str]:

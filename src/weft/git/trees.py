@@ -227,7 +227,7 @@ def commit_tree(
     }
     return check_output(
         repository,
-        *("-c", "i18n.commitEncoding=UTF-8", "commit-tree", tree),
+        *("commit-tree", tree),
         *(word for parent in parents for word in ("-p", parent)),
         input=message.encode(errors="replace"),
         variables=people,

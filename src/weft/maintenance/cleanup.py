@@ -5,6 +5,7 @@
   unreachable commits are kept under `refs/weft/archive`. The result of `weft do` stays until the
   user has taken it, and so do branches of tasks unknown to this store, unless all may go. Branches
   of unfinished tasks always stay.
+- The trunk of an ended run (`weft/<run>`) goes if your branch contains it.
 - The directory of an attempt goes some time after its task ended; see `old_attempts`.
 """
 
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from weft import git, workspace
 from weft.attempt.start import AD_HOC
+from weft.git import Update
 from weft.git.repository_id import find_repository_id
 from weft.maintenance import old_attempts
 from weft.model import TERMINAL, State, Task
@@ -27,12 +29,14 @@ from weft.process.environment import build_environment
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.gate import read_gate
+from weft.store.runs import list_runs
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_attempts, list_tasks
 from weft.words import full_label, task_clause
 from weft.workspace.leftovers import Leftover, LeftoverReport
-from weft.workspace.names import BRANCHES, OLD_BRANCHES
+from weft.workspace.names import BRANCHES, OLD_BRANCHES, TRUNKS, trunk_ref
 from weft.workspace.workspace_records import WorkspacePool
+from weft.workspace.worktree import list_checkouts
 
 _PAGE: Final = 1_000
 
@@ -62,6 +66,9 @@ def clean(project: Project, *, branches: Branches, older_than: float) -> Leftove
         environment=build_environment(project.environment, asked=(), given={}),
     )
     done = workspace.clean(project.root, _AllBut(plan.going), terms=terms, landed=plan.landed)
+    common = git.common_directory(project.root)
+    gone = [Update(ref=trunk, old=tip, new=None) for trunk, tip in plan.merged.items()]
+    git.update_refs(common, gone, why="weft: taken")
     return _report(plan, done, obstacles)
 
 
@@ -71,6 +78,7 @@ class _Plan(Struct, frozen=True, kw_only=True):
     old: tuple[old_attempts.Directory, ...]  # of attempts, that may go unless a process lives
     young: Mapping[old_attempts.Directory, str]  # those that stay, and why
     landed: frozenset[str] = frozenset()  # candidates that have landed on trunk
+    merged: Mapping[str, str] = {}  # trunks of ended runs that the user's branch contains, tips
 
 
 class _AllBut(Container[str]):
@@ -99,17 +107,32 @@ def _decide(project: Project, branches: Branches, older_than: float) -> _Plan:
         }
         return _Plan(going=frozenset(names) - set(staying), staying=staying, old=(), young={})
     with project.open_store() as store:
-        tasks = list(_tasks(store, find_repository_id(common) or ""))
+        repository = find_repository_id(common) or ""
+        tasks = list(_tasks(store, repository))
         staying = _staying(project.root, store, tasks, names, tips, branches)
         old, young = old_attempts.look(common, store, tasks, older_than)
         landed = _landed(store, {task.run for task in tasks if task.run is not None})
+        merged = _merged(project.root, store, repository)
     return _Plan(
         going=frozenset(names) - set(staying),
         staying=staying,
         old=old,
         young=young,
         landed=landed,
+        merged=merged,
     )
+
+
+def _merged(root: Path, store: Store, repository: str) -> dict[str, str]:
+    """Return the trunks of ended runs that the checked-out branch contains, with their tips."""
+    runs = [run for run in list_runs(store) if run.repo == repository]
+    ended = {trunk_ref(run.id) for run in runs if run.state == "ended"}
+    tips = git.list_refs(root, TRUNKS)
+    return {
+        ref: tips[ref]
+        for ref in sorted(ended & tips.keys() & git.list_merged(root, TRUNKS))
+        if not list_checkouts(root, ref)
+    }
 
 
 def _landed(store: Store, runs: Iterable[str]) -> frozenset[str]:
@@ -184,6 +207,10 @@ def _report(
     return LeftoverReport(
         freed=(
             *map(_shorten, done.freed),
+            *(
+                _shorten(Leftover(kind="branch", name=trunk, why="your branch contains it"))
+                for trunk in plan.merged
+            ),
             *(_of_attempt(directory, "the task ended long ago") for directory in old),
         ),
         kept=(

@@ -12,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.agents.agent import MODEL_PROGRAMS
+from weft.config import BoxKind
 from weft.git.repository import find_ignored
 from weft.maintenance.suggested_check import SuggestedCheck, suggest_check
-from weft.process import sandbox
+from weft.process import box
 
 _ENVIRONMENTS: Final = (".venv", "venv", "node_modules")
 _SETTINGS_FILES: Final = (".env", ".env.local", ".env.test", ".env.development")
@@ -28,7 +29,7 @@ class Detection(Struct, frozen=True, kw_only=True):
     link: tuple[str, ...] = ()
     copy: tuple[str, ...] = ()
     editable: str | None = None  # directory of sources that an editable install leads to
-    sandbox: sandbox.SandboxKind
+    sandbox: BoxKind
 
     @property
     def check(self) -> str | None:
@@ -58,7 +59,7 @@ def detect(root: Path, environment: Mapping[str, str]) -> Detection:
         link=link,
         copy=tuple(_ignored(root, _SETTINGS_FILES)),
         editable=next(_editable_sources(root, link), None),
-        sandbox=sandbox.available().best(),
+        sandbox=box.available().resolve(BoxKind.ON),
     )
 
 

@@ -15,25 +15,25 @@ from typing import Final
 from msgspec import Struct
 
 from weft import git
-from weft.agents.agent import MODEL_PROGRAMS, Agent, SandboxSettings
-from weft.config import command_line
+from weft.agents.agent import RECORDED, SCRIPTED, Agent
+from weft.config import BoxKind, command_line
 from weft.errors import InputError, WeftError
-from weft.git.mirror import require_push
-from weft.git.remotes import list_remotes
 from weft.git.repository_id import find_repository_id
-from weft.git.shared_remote import SharedRemote, list_homes
 from weft.model import Limit
-from weft.process import cgroup, run, sandbox
+from weft.process import box, cgroup, run
 from weft.process.process_identity import get_place
 from weft.project.agent_list import WITHOUT_SANDBOX, explain_stopped
 from weft.project.agent_programs import Program, find_program
 from weft.project.project import Project, get_project
 from weft.project.site import agent_names, read_agent
 from weft.runs.attention import explain_silence
+from weft.runs.serving_workers import is_dead_here
 from weft.store import Store
 from weft.store.limit_table import differences, list_limits, list_stopped
 from weft.store.server_operations import hosted
 from weft.store.workers import list_silent
+from weft.workspace.place import find_place, is_hidden
+from weft.workspace.workspace_records import WorkspacePool
 
 PREFLIGHT: Final = "preflight"
 
@@ -115,7 +115,7 @@ def _installation() -> Iterator[Finding]:
 
 def _machine() -> Iterator[Finding]:
     """Report the machine's optional parts (sandboxes, control groups); weft works without them."""
-    yield _sandboxes(sandbox.available())
+    yield _boxes(box.available())
     group = cgroup.find_parent()
     yield Finding(
         name="cgroup",
@@ -126,18 +126,13 @@ def _machine() -> Iterator[Finding]:
     )
 
 
-def _sandboxes(able: sandbox.Able) -> Finding:
-    kinds = [kind for kind, there in (("landlock", able.landlock), ("bwrap", able.bwrap)) if there]
-    text = " and ".join(kinds) or (
-        "OFF, because this kernel has no Landlock and bwrap is not installed or may not make "
-        f"namespaces: {WITHOUT_SANDBOX}. Install bubblewrap, or give weft a user, container or "
-        "machine of its own"
+def _boxes(able: box.Able) -> Finding:
+    kind = able.resolve(BoxKind.ON)
+    lacks = able.lacks(kind)
+    text = f"{kind}; {lacks}" if lacks else str(kind)
+    return Finding(
+        name="sandbox", good=True, text=text, notable=bool(lacks), loud=kind is BoxKind.OFF
     )
-    lacks = able.lacks()
-    if lacks:
-        text += f"; this kernel's Landlock ({able.landlock}) does not keep agents from "
-        text += ", ".join(lacks)
-    return Finding(name="sandbox", good=True, text=text, notable=bool(lacks), loud=not kinds)
 
 
 def _project(directory: Path, environment: Mapping[str, str], now: float) -> Iterator[Finding]:
@@ -155,8 +150,8 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
         good=True,
         text=f"ends an agent {place.config.tuning.gone_after:g} s after its weft was last heard of",
     )
+    yield _workspaces(place)
     yield _check(place)
-    yield from _remote(place, id)
     yield from _agents(place)
     if not place.has_store:
         file = place.store_file
@@ -171,26 +166,18 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
         yield Finding(name="store", good=False, text=str(error))
 
 
-def _remote(place: Project, id: str | None) -> Iterator[Finding]:
-    """Try the git remote of hosts without a server, if the settings name a remote."""
-    name = place.config.remote
-    if name is None:
-        return
-    url = list_remotes(place.root).get(name, name)
-    remote = SharedRemote(url=url, repository=id or "")
+def _workspaces(place: Project) -> Finding:
+    """Report the directory of workspaces; a dot directory on its path is worth a look."""
+    common = git.common_directory(place.root)
     try:
-        published = list_homes(place.root, url)
-        require_push(place.root, remote, "doctor")
+        trees = find_place(common, place.config.workspace.root)
     except WeftError as error:
-        yield Finding(name="remote", good=False, text=str(error))
-        return
-    there = (
-        "home publishes there"
-        if id in published
-        else "nothing is published there yet; start a worker at home"
-    )
-    text = f"{remote.shown} can be read and pushed to; {there}"
-    yield Finding(name="remote", good=True, text=text, notable=id not in published)
+        return Finding(name="workspaces", good=False, text=str(error))
+    directory = trees or WorkspacePool(common=common).directory
+    text = str(directory)
+    if is_hidden(directory):
+        text += "; tools that skip dot directories miss files there: set root in [workspace]"
+    return Finding(name="workspaces", good=True, text=text, notable=is_hidden(directory))
 
 
 def _check(place: Project) -> Finding:
@@ -230,13 +217,16 @@ def _agents(place: Project) -> Iterator[Finding]:
     if off:
         text = f"{', '.join(off)}: sandbox is off in their files; {WITHOUT_SANDBOX}"
         yield Finding(name="sandbox", good=True, text=text, loud=True)
+    if place.config.gate.sandbox is BoxKind.OFF:
+        text = f"checks and set-up: sandbox is off under [gate]; {WITHOUT_SANDBOX}"
+        yield Finding(name="sandbox", good=True, text=text, loud=True)
     if not programs:
         text = "none yet; `weft init` writes a useful set"
         yield Finding(name="agents", good=True, text=text, notable=True)
 
 
 def _runs_free(agent: Agent) -> bool:
-    return agent.runs in MODEL_PROGRAMS and agent.sandbox is SandboxSettings.OFF
+    return agent.runs not in (SCRIPTED, RECORDED) and agent.sandbox is BoxKind.OFF
 
 
 def _store(place: Project, store: Store, now: float) -> Iterator[Finding]:
@@ -255,7 +245,7 @@ def _store(place: Project, store: Store, now: float) -> Iterator[Finding]:
         text = f"{len(limits)} set, {len(reached) or 'none'} reached; this configuration agrees"
         yield Finding(name="limits", good=True, text=text)
     for worker in list_silent(store, now=now):
-        silence = explain_silence(worker, get_place())
+        silence = explain_silence(worker, get_place(), gone=is_dead_here(worker))
         text = f"{silence.fact}; {silence.advice}"
         yield Finding(name="workers", good=True, text=text, notable=True)
     stopped = list_stopped(store, now=now)

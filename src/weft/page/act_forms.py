@@ -20,7 +20,7 @@ def send_form(
 def act_button(
     act: str, label: str, command: str, fields: Mapping[str, object], *, key: str = "", go: str = ""
 ) -> Html:
-    """Make a form of a single button. `fields` is the body that is posted to `page/act/<act>`."""
+    """Make a form of a single button. `act` is an operation, `fields` its request."""
     return _form(act, fields, _button(label, command, key), go=go)
 
 
@@ -48,7 +48,7 @@ def _form(act: str, fields: Mapping[str, object], *parts: Part, go: str = "") ->
     return tag(
         "form",
         *parts,
-        data_act=f"act/{act}",
+        data_act=f"v1/{act}",
         data_fields=json.dumps(dict(fields)),
         data_go=f"#/{go}" if go else None,
     )
@@ -79,7 +79,7 @@ def select(name: str, label: str, options: Iterable[tuple[str, str]], chosen: st
 
 def bulk_button(act: str, label: str, command: str) -> Html:
     """Make a button that carries out the act of every picked row."""
-    return tag("button", _label(label, command), type="button", data_bulk=f"act/{act}")
+    return tag("button", _label(label, command), type="button", data_bulk=f"v1/{act}")
 
 
 def retry_form(task: Task, agents: Iterable[str], label: str) -> Html:

@@ -102,7 +102,8 @@ def render_diff(page: DiffPage, address: str, notes: LineNotes) -> Html:
 
 
 def _render_file(file: DiffFile, page: DiffPage, address: str, notes: LineNotes) -> Html:
-    about = [file.kind, f"from {file.source}" if file.source else "", "binary" * file.binary]
+    source = f"from {file.source}" if file.source else ""
+    about = [file.kind, source, file.mode, "binary" * file.binary]
     head = tag(
         "h2",
         tag("code", file.path),

@@ -153,7 +153,7 @@ def _change(limit: Limit) -> Part:
     field = tag(
         "input",
         type="number",
-        name="value",
+        name="capacity",
         value=value,
         min="0",
         id=f"value-{limit.resource}",
@@ -161,7 +161,7 @@ def _change(limit: Limit) -> Part:
         required=True,
     )
     return act_form(
-        "limit",
+        "set_limit",
         "Change…",
         f"weft limits set {limit.resource} N",
         {"resource": limit.resource},

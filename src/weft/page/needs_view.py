@@ -127,7 +127,7 @@ def _acts(decision: Decision, view: NeedsView) -> Iterator[Html]:
         case "agent":
             command = f"weft agents resume {item.about}"
             yield act_button(
-                "resume-agent", "Resume the agent", command, {"agent": item.about}, key="a"
+                "resume_agent", "Resume the agent", command, {"agent": item.about}, key="a"
             )
         case "budget" | "limit":
             yield _raise_limit(decision)
@@ -156,10 +156,12 @@ def _raise_limit(decision: Decision) -> Html:
     label = "New budget in dollars" if money else "New limit"
     step = "0.01" if money else "1"
     field = tag(
-        "label", label, tag("input", type="number", name="value", value=value, min="0", step=step)
+        "label",
+        label,
+        tag("input", type="number", name="capacity", value=value, step=step, min="0"),
     )
     return act_form(
-        "limit",
+        "set_limit",
         "Raise the budget…" if money else "Raise the limit…",
         f"weft limits set {item.about} {dollars(item.enough) if money else item.enough}",
         {"resource": item.about},

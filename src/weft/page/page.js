@@ -65,7 +65,11 @@ let lastBegan = 0;
 let followed = false; // a link was clicked: start at the top
 const scrolls = new Map(); // where an address was left
 
-const address = () => location.hash.replace(/^#\/?/, "") || "needs";
+// A view has a plain path: an address with `..` could name an answer that holds an agent's words.
+const address = () => {
+  const asked = location.hash.replace(/^#\/?/, "") || "needs";
+  return /^[\w-]+(\/[\w.~%-]+)*\/?(\?.*)?$/.test(asked) && !/(^|\/)(\.|%2e)+(\/|$|\?)/i.test(asked) ? asked : "needs";
+};
 const pathOf = (text) => text.split("?")[0];
 
 async function load() {
@@ -89,7 +93,8 @@ async function load() {
   if (!token) return;
   if (text !== null) {
     etag = answer.headers.get("ETag") || "";
-    put(to, answer.ok ? text : problem(answer.status, text));
+    const isView = answer.ok && /^text\/html\b/.test(answer.headers.get("Content-Type") || "");
+    put(to, isView ? text : problem(answer.ok ? 415 : answer.status, answer.ok ? "This is no view of the page." : text));
   }
   if (wanted) schedule();
 }
@@ -347,7 +352,10 @@ function drawIcon(number) {
 
 function fieldsOf(form, submitter) {
   const fields = {...form.dataset.fields ? JSON.parse(form.dataset.fields) : {}};
-  for (const [name, value] of new FormData(form)) if (value !== "") fields[name] = value;
+  for (const [name, value] of new FormData(form)) {
+    const {type, step} = form.elements[name];  // dollars stay a text
+    if (value !== "") fields[name] = type === "number" && step !== "0.01" ? Number(value) : value;
+  }
   if (submitter?.name) fields[submitter.name] = submitter.value;
   return fields;
 }
@@ -369,7 +377,7 @@ async function act(form, submitter) {
 
 async function send(path, fields) {
   try {
-    const answer = await request("page/" + path, {
+    const answer = await request(path, {
       method: "POST",
       headers: {"Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random())},
       body: JSON.stringify(fields),

@@ -49,7 +49,7 @@ def render_editor(view: PlanEditor) -> Html:
                 )
                 if view.may_act
                 else None,
-                data_act="act/run-plan",
+                data_act="page/act/run-plan",
                 data_post="plan/check",
                 data_into="compiled",
                 data_go="#/now",
@@ -76,7 +76,7 @@ def render_checked(checked: CheckedPlan, typical_cost: int | None) -> Html:
     return joined(
         [_problem(problem) for problem in checked.problems],
         None if checked.failed else tag("p", _describe_cost(checked, typical_cost), class_="lead"),
-        tag("p", plan_words.prediction_note(checked), class_="dim"),
+        *(tag("p", note, class_="dim") for note in plan_words.list_notes(checked)),
         None if checked.failed else Html("".join(plan_page.render_compiled(checked))),
     )
 

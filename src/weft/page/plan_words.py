@@ -40,9 +40,10 @@ def _size(whole: Plan) -> str:
     return f"{tasks} in {count(len(phases), 'phase')}" if phases else tasks
 
 
-def prediction_note(checked: CheckedPlan) -> str:
-    """Return a sentence about predicted files; empty if there is nothing to say."""
-    return checked.prediction.note if checked.prediction is not None else ""
+def list_notes(checked: CheckedPlan) -> list[str]:
+    """Return the sentences about predicted files and about tasks that run one by one."""
+    predicted = checked.prediction.note if checked.prediction is not None else ""
+    return [note for note in (predicted, plain(checked.parallel_note)) if note]
 
 
 def figures(checked: CheckedPlan) -> Iterator[tuple[str, str]]:

@@ -14,11 +14,12 @@ from weft.charts.graph_chart import draw_graph
 from weft.charts.html_page import HIGHLIGHT, render_page
 from weft.charts.step_chart import draw_steps
 from weft.charts.svg_parts import escaped
-from weft.formats import count, dollars, duration, listed, moment, whole_line
+from weft.formats import dollars, listed, moment, whole_line
 from weft.page import report_charts, report_tables
 from weft.page.report_words import KEYS, describe_fate, find_kind, shorten_limit
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import RunReport
+from weft.runs.run_figures import describe_times
 from weft.words import state_word
 
 _LARGEST: Final = 1500  # nodes or bars in a drawing
@@ -37,7 +38,8 @@ def render_body(report: RunReport) -> Iterator[str]:
     yield from _cards(report)
     yield from _result(report)
     yield from _failures(report)
-    yield from _comparison(report)
+    if times := describe_times(report.figures):
+        yield f"<p>This run {escaped(times)}.</p>"
     yield from _gantt(report)
     yield from _graph(report)
     yield from _charts(report)
@@ -113,9 +115,6 @@ def _cards(report: RunReport) -> Iterator[str]:
     figures = report.figures
     cards = (
         (f"{figures.landed} of {figures.tasks}", "tasks landed"),
-        (duration(figures.makespan), "of work, without waits for people"),
-        (_times(figures.sequential, figures.makespan), "as fast as one by one"),
-        (_times(figures.makespan, figures.bound), "the least time possible"),
         (f"{figures.attempts}", f"attempts, {figures.failed} failed"),
         (f"{figures.checks}", f"checks, {figures.flaky} flaky, {figures.sent_back} sent back"),
         (dollars(figures.micro_usd), f"{figures.tokens:,} tokens"),
@@ -124,36 +123,6 @@ def _cards(report: RunReport) -> Iterator[str]:
     yield from (
         f'<div class="card"><b>{value}</b><span>{text}</span></div>' for value, text in cards
     )
-    yield "</div>"
-
-
-def _times(part: float, whole: float) -> str:
-    return f"{part / whole:.1f} ×" if whole > 0 else "–"
-
-
-def _comparison(report: RunReport) -> Iterator[str]:
-    figures = report.figures
-    longest = max(figures.sequential, figures.makespan, figures.bound)
-    if longest <= 0:
-        return
-    rows = (
-        ("at best", figures.bound, "best", figures.bound_by),
-        (
-            "this run",
-            figures.makespan,
-            "took",
-            f"{count(figures.slots, 'agent')} at a time, checks included",
-        ),
-        ("one by one", figures.sequential, "", "every attempt, and a check for each landing"),
-    )
-    yield '<div class="card bars">'
-    for name, seconds, kind, text in rows:
-        yield (
-            f'<span>{name}</span><svg class="share {kind}"><rect height="14" rx="4" '
-            f'width="{100 * seconds / longest:.1f}%"/></svg>'
-            f"<span>{duration(seconds)} "
-            f'<span class="dim">{escaped(text)}</span></span>'
-        )
     yield "</div>"
 
 

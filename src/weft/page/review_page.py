@@ -124,7 +124,7 @@ def _decision(page: ReviewPage) -> Html:
     item, drafts = page.review.item, page.review.drafts
     fields = {"candidate": item.candidate}
     send = act_button(
-        "send-round",
+        "send_round",
         f"Send {count(len(drafts), 'comment')} to the agent",
         f"weft review {item.name} --send-back FILE",
         fields,
@@ -132,7 +132,7 @@ def _decision(page: ReviewPage) -> Html:
         go=f"task/{item.task}",
     )
     accept = act_button(
-        "accept",
+        "accept_candidate",
         "Accept",
         f"weft review {item.name} --accept --candidate {item.candidate}",
         fields,
@@ -206,7 +206,7 @@ def _render_draft(page: ReviewPage, draft: ReviewComment) -> Html:
     if not page.may_act:
         return _render_note(draft, tag("p", "not sent yet", class_="dim"))
     fields = {"candidate": page.review.item.candidate, "comment": draft.id}
-    remove = act_button("remove-comment", "Remove", f"weft review {page.review.item.name}", fields)
+    remove = act_button("remove_comment", "Remove", f"weft review {page.review.item.name}", fields)
     return _render_note(draft, tag("p", "not sent yet", class_="dim"), remove)
 
 

@@ -78,7 +78,10 @@ def _describe_end(view: RunView) -> str:
     left = max((stint.end for stint in view.schedule), default=0.0)
     if not left:
         return "No end is predicted: the run waits for a decision."
-    return f"About {duration(left)} left; the end is expected at {clock(view.now + left)}."
+    return (
+        f"About {duration(left)} left without waiting for people; the end is expected at "
+        f"{clock(view.now + left)}."
+    )
 
 
 def _wait_table(report: RunReport) -> Html | None:

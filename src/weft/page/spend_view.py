@@ -84,10 +84,10 @@ def _meter(used: int, cap: int | None) -> Part:
 def _raise(spend: RunSpend, cap: int) -> Html:
     resource = f"run:{spend.run}/usd"
     field = tag(
-        "input", type="number", name="value", value=f"{cap / _DOLLAR:.2f}", min="0", step="0.01"
+        "input", type="number", name="capacity", value=f"{cap / _DOLLAR:.2f}", min="0", step="0.01"
     )
     return act_form(
-        "limit",
+        "set_limit",
         "Change the budget…",
         f"weft limits set {resource} DOLLARS",
         {"resource": resource},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -23,8 +24,15 @@ from weft.plan.stated_order import StatedOrder, find_stated_order
 
 _JOINING: Final = ("integrate ", "wire ", "connect ", "hook up ", "combine ", "end-to-end ")
 _PARALLEL = re.compile(r"^[ ]*\[P\]|(?<=[ ])\[P\](?=[ ])")
+_BREAKS = re.compile(r'-->|["\x00-\x1f\x7f]')
 # Beyond so many tasks in a phase, comparing them in pairs takes too long; it is left as it is.
 _MOST_COMPARED: Final = 300
+
+
+Predicted = Mapping[str, tuple[str, ...]]
+"""The predicted files of tasks, by id."""
+
+NO_FILES_PREDICTED: Final[Predicted] = MappingProxyType({})
 
 
 class TaskAdvice(Struct, frozen=True, kw_only=True):
@@ -32,6 +40,7 @@ class TaskAdvice(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]  # empty: not known
     depends: tuple[str, ...]  # as they are to be written: task1
     reads: tuple[str, ...] = ()  # files that its text only refers to
+    predicted: bool = False  # its text names none: the files are predicted
 
 
 class PhaseAdvice(Struct, frozen=True, kw_only=True):
@@ -47,8 +56,13 @@ class Advice(Struct, frozen=True, kw_only=True):
     left_alone: bool  # because it has annotations already
 
 
-def annotate(name: str, data: bytes, repository: Iterable[str] | None = None) -> Advice:
-    """Propose annotations for a plan.md that has none."""
+def annotate(
+    name: str,
+    data: bytes,
+    repository: Iterable[str] | None = None,
+    predicted: Predicted = NO_FILES_PREDICTED,
+) -> Advice:
+    """Propose annotations for a plan.md that has none; `predicted` serve texts without files."""
     plan = markdown.read(name, data, ReaderOptions()).plan
     text = source.decode(data, Problems(name))
     if text is None or _is_annotated(plan):
@@ -57,20 +71,26 @@ def annotate(name: str, data: bytes, repository: Iterable[str] | None = None) ->
     members: dict[str, list[PlanTask]] = {phase.label: [] for phase in plan.phases}
     for task in plan.tasks:
         members[task.phase].append(task)
-    advice = [_look_at(phase, members[phase.label], known) for phase in plan.phases]
+    advice = [_look_at(phase, members[phase.label], known, predicted) for phase in plan.phases]
     return Advice(
         phases=tuple(advice), data=source.encode(_annotated(text, plan, advice)), left_alone=False
     )
 
 
-def describe_task(task: PlanTask, repository: Repository) -> TaskAdvice:
-    """Return the files that the text of a task speaks of."""
+def describe_task(task: PlanTask, repository: Repository, predicted: Predicted) -> TaskAdvice:
+    """Return the files that the text of a task speaks of, or that are predicted for it."""
+    if task.manual:
+        return TaskAdvice(id=task.id, files=(), depends=())
+    # A path of the repository may hold marks that end a comment or a quoted name.
+    known = tuple(path for path in predicted.get(task.id, ()) if not _BREAKS.search(path))
     spoken = spoken_text(task)
+    named = mentions.find_files(spoken, repository)
     return TaskAdvice(
         id=task.id,
-        files=() if task.manual else mentions.find_files(spoken, repository),
+        files=named or known,
         depends=(),
-        reads=() if task.manual else mentions.find_references(spoken, repository),
+        reads=mentions.find_references(spoken, repository),
+        predicted=not named and bool(known),
     )
 
 
@@ -88,8 +108,10 @@ def _is_annotated(plan: Plan) -> bool:
     )
 
 
-def _look_at(phase: Phase, tasks: Sequence[PlanTask], repository: Repository) -> PhaseAdvice:
-    advice = [describe_task(task, repository) for task in tasks]
+def _look_at(
+    phase: Phase, tasks: Sequence[PlanTask], repository: Repository, predicted: Predicted
+) -> PhaseAdvice:
+    advice = [describe_task(task, repository, predicted) for task in tasks]
     orders = _read_orders(tasks)
     by_id = {task.id: task for task in tasks}
     parallel, reason = _judge(tasks, advice, orders)
@@ -155,7 +177,7 @@ def _judge(
         return False, "It has too many tasks to compare them all."
     unknown = [each.id for each in work if not each.files]
     if unknown:
-        return False, f"The files of {_listed(unknown)} are not known from the text."
+        return False, f"The files of {_listed(unknown)} are not known."
     for id, order in orders.items():
         if order.unclear:
             return False, f"{id} says {order.unclear!r}, which names no task of the phase."
@@ -209,6 +231,25 @@ def _annotated(
             if values:
                 line = f"{indent}<!-- {key}: {', '.join(_quoted(each) for each in values)} -->"
                 behind.setdefault(task.last_line, []).append(line)
+    return _insert(text, behind)
+
+
+def write_files(plan: Plan, data: bytes, files: Predicted) -> bytes:
+    """Put the files of these tasks under their texts in a plan.md."""
+    text = source.decode(data, Problems(plan.name))
+    assert text is not None, "the plan was read before"
+    behind: dict[int, list[str]] = {}
+    for task in plan.tasks:
+        if task.id in files and task.files is None:
+            indent = " " * _indent(text.lines[task.line - 1])
+            names = ", ".join(_quoted(each) for each in files[task.id] if not _BREAKS.search(each))
+            if names:
+                behind.setdefault(task.last_line, []).append(f"{indent}<!-- files: {names} -->")
+    return source.encode(_insert(text, behind))
+
+
+def _insert(text: source.SourceText, behind: Mapping[int, Sequence[str]]) -> source.SourceText:
+    """Put lines behind the lines of these numbers, counted from 1."""
     end = next((each for each in text.ends if each), b"\n")
     raw: list[str] = []
     ends: list[bytes] = []
@@ -230,7 +271,7 @@ def _indent(line: str) -> int:
 
 
 def _quoted(path: str) -> str:
-    return f'"{path}"' if "," in path else path
+    return f'"{path}"' if any(mark in path for mark in ",; ") else path
 
 
 def _listed(ids: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ _STATUS: Final[Mapping[str, State]] = {
     "pinned": State.DONE,  # a note, not work
 }
 OWN_ACTOR: Final = "weft"
-"""The assignee of the issues that weft works on, the same in every run."""
+"""The name of weft in `bd`; `weft/<worker>` is the assignee of an issue that is worked on."""
 
 _NOT_WORK: Final = frozenset({"message", "event"})
 _DETAILS: Final = ("description", "design", "acceptance_criteria", "notes")
@@ -56,6 +56,11 @@ class _Issue(Struct, frozen=True, kw_only=True):
     node: Node
     held: str  # why it is not taken; empty if it is
     deferred: bool  # its children are deferred with it
+
+
+def is_own(assignee: str) -> bool:
+    """Tell whether an issue is assigned to weft, or to a worker of weft's."""
+    return assignee == OWN_ACTOR or assignee.startswith(f"{OWN_ACTOR}/")
 
 
 def read(name: str, data: bytes, options: ReaderOptions) -> ParsedPlan:
@@ -162,7 +167,7 @@ def _held(fields: Fields, given: Mapping[str, Node], options: ReaderOptions) -> 
     if status == "deferred" or (until and _later(until, options.now)):
         return f"is deferred until {shorten(until)}" if until else "is deferred", True
     owner = fields.text(given.get("assignee"))
-    if owner == OWN_ACTOR:
+    if is_own(owner):
         return "", False
     by = f" by {shorten(owner)}" if owner else ""
     if status in ("in_progress", "hooked"):

@@ -6,8 +6,10 @@ with a code, for the agent and for people.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -15,8 +17,8 @@ from msgspec import Struct
 
 from weft import graph
 from weft.formats import dollars, duration, listed
-from weft.paths import Index, conflicts, intersects, quote
-from weft.plan.plan_records import NO_FILES, Compiled, ItemKind, PlanTask, Problem
+from weft.paths import Index, conflicts, intersects, is_literal, quote
+from weft.plan.plan_records import NO_FILES, Compiled, ItemKind, Plan, PlanTask, Problem
 from weft.plan.problems import TOP, Problems, shorten
 
 MOST_TASKS: Final = 200
@@ -28,6 +30,12 @@ _PLACEHOLDER = re.compile(
     r"|^\W*(\.\.\.|…)\W*$",
     re.MULTILINE,
 )
+
+
+NO_SUCH_PATH: Final = "no-such-path"
+
+_SPELLING: Final = 0.85  # likeness of two names from which on one may be a slip of the other
+_DIGITS = re.compile(r"[0-9]+")
 
 
 class AgentBounds(Struct, frozen=True, kw_only=True):
@@ -45,6 +53,59 @@ class RepositoryFacts(Struct, frozen=True, kw_only=True):
     agents: Mapping[str, AgentBounds]  # by name
     agent: str  # of tasks that name none
     seconds: Mapping[str, float]  # expected for each task of the plan
+    new: frozenset[str] = frozenset()  # files to come, which no task need mark `new:`
+
+
+def list_unmarked(plan: Plan) -> list[str]:
+    """List the literal paths that exactly one open task names, and does not mark `new:`."""
+    named = Counter(
+        path
+        for task in plan.tasks
+        if not task.settled and task.kind is not ItemKind.STORY
+        for path in dict.fromkeys((*(task.files or ()), *task.reads))
+        if is_literal(path)
+    )
+    new = {path for task in plan.tasks for path in task.new}
+    return [path for path, tasks in named.items() if tasks == 1 and path not in new]
+
+
+def warn_of_mistyped(
+    plan: Plan, missing: Collection[str], paths: Collection[str]
+) -> tuple[Problem, ...]:
+    """Warn of paths that the repository does not have, if it has a path that is spelled nearly
+    so; a path without a neighbour is taken for a new file."""
+    problems = Problems(plan.name)
+    names: dict[str, list[str]] = {}
+    places: dict[str, list[str]] = {}
+    for path in paths:
+        directory, _, name = path.rpartition("/")
+        names.setdefault(directory, []).append(name)
+        places.setdefault(name, []).append(directory)
+    for task in plan.tasks:
+        for path in dict.fromkeys((*(task.files or ()), *task.reads)):
+            near = _find_near(path, names, places) if path in missing else None
+            if near is not None and not task.settled and task.kind is not ItemKind.STORY:
+                problems.warn(
+                    (task.line, task.column),
+                    NO_SUCH_PATH,
+                    f"{task.id} names {shorten(path)}, which the repository does not have.",
+                    f"Did you mean {shorten(near)}? A file that the task creates is marked: "
+                    "`new:` instead of `files:`.",
+                )
+    return problems.sorted()
+
+
+def _find_near(
+    path: str, names: Mapping[str, Sequence[str]], places: Mapping[str, Sequence[str]]
+) -> str | None:
+    directory, slash, name = path.rpartition("/")
+    for close in difflib.get_close_matches(name, names.get(directory, ()), 3, _SPELLING):
+        if _DIGITS.sub("", close) != _DIGITS.sub("", name):  # `part2.py` beside `part1.py` is new
+            return f"{directory}{slash}{close}"
+    for close in difflib.get_close_matches(directory, places.get(name, ()), 1, _SPELLING):
+        if _DIGITS.sub("", close) != _DIGITS.sub("", directory):
+            return f"{close}/{name}" if close else name
+    return None
 
 
 def criticise(compiled: Compiled, facts: RepositoryFacts) -> tuple[Problem, ...]:
@@ -138,7 +199,7 @@ def _compare_budget(task: PlanTask, facts: RepositoryFacts, problems: Problems) 
 
 def _compare_paths(tasks: Sequence[PlanTask], facts: RepositoryFacts, problems: Problems) -> None:
     there: Index[str] = Index()
-    for path in map(quote, facts.paths):
+    for path in map(quote, facts.paths | facts.new):
         there.add(path, path)
     for task in tasks:
         for path in task.new:
@@ -148,7 +209,7 @@ def _compare_paths(tasks: Sequence[PlanTask], facts: RepositoryFacts, problems: 
         if missing and not task.settled:
             problems.warn(
                 (task.line, task.column),
-                "no-such-path",
+                NO_SUCH_PATH,
                 f"{task.id} names {_named(missing)}, which the repository does not have.",
                 "Correct the path; a file that the task creates is marked: `<!-- new: path -->`.",
             )

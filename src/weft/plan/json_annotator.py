@@ -10,8 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from weft.plan import prd, task_master
-from weft.plan.annotator import Advice, PhaseAdvice, TaskAdvice, describe_task, spoken_text
+from weft.plan.annotator import (
+    NO_FILES_PREDICTED,
+    Advice,
+    PhaseAdvice,
+    Predicted,
+    TaskAdvice,
+    describe_task,
+    spoken_text,
+)
 from weft.plan.compiler import compile
 from weft.plan.json_document import Node
 from weft.plan.json_edits import Change, edit_objects, find_spelling
@@ -26,7 +36,12 @@ _READERS: Final = {Source.PRD: prd.read, Source.TASK_MASTER: task_master.read}
 FORMATS: Final = frozenset(_OBJECTS)
 
 
-def annotate_json(plan: Plan, data: bytes, repository: Iterable[str] | None = None) -> Advice:
+def annotate_json(
+    plan: Plan,
+    data: bytes,
+    repository: Iterable[str] | None = None,
+    predicted: Predicted = NO_FILES_PREDICTED,
+) -> Advice:
     """Propose files for the work that names none, and the order that its text states."""
     known = Repository(repository)
     open_tasks = [
@@ -37,25 +52,42 @@ def annotate_json(plan: Plan, data: bytes, repository: Iterable[str] | None = No
     without = [task for task in open_tasks if task.files is None]
     if not without:
         return Advice(phases=(), data=data, left_alone=True)
-    advice = [_advise(task, plan, known) for task in without]
+    advice = [_advise(task, plan, known, predicted) for task in without]
     proposed = {each.id: each for each in advice if each.files}
 
-    def list_changes(id: str, members: Mapping[str, Node]) -> Iterator[Change]:
-        own = proposed.get(id.removesuffix(_METADATA))
-        if own is not None:
-            yield from _list_changes(plan.source, own, members, is_metadata=id.endswith(_METADATA))
-
-    changed, _ = edit_objects(plan.name, data, partial(_find_objects, plan.source), list_changes)
+    changed = _write(plan, data, proposed)
     now = _READERS[plan.source](plan.name, changed, ReaderOptions()).plan
     parallel = bool(proposed) and compile(now).width > 1
-    reason = f"{len(proposed)} of {len(without)} without files name them in their text."
+    named = sum(not each.predicted for each in proposed.values())
+    reason = f"{named} of {len(without)} without files name them in their text."
+    if named < len(proposed):
+        reason += f" The files of {len(proposed) - named} are predicted."
     if proposed and not parallel:
         reason += " They need each other."
     phase = PhaseAdvice(label="", parallel=parallel, reason=reason, tasks=tuple(advice))
     return Advice(phases=(phase,), data=changed, left_alone=False)
 
 
-def _advise(task: PlanTask, plan: Plan, repository: Repository) -> TaskAdvice:
+def write_json_files(plan: Plan, data: bytes, files: Predicted) -> bytes:
+    """Put the files of these tasks into their objects."""
+    own = {
+        task.id: TaskAdvice(id=task.id, files=files[task.id], depends=())
+        for task in plan.tasks
+        if task.id in files and task.files is None
+    }
+    return _write(plan, data, own)
+
+
+def _write(plan: Plan, data: bytes, proposed: Mapping[str, TaskAdvice]) -> bytes:
+    def list_changes(id: str, members: Mapping[str, Node]) -> Iterator[Change]:
+        own = proposed.get(id.removesuffix(_METADATA))
+        if own is not None:
+            yield from _list_changes(plan.source, own, members, is_metadata=id.endswith(_METADATA))
+
+    return edit_objects(plan.name, data, partial(_find_objects, plan.source), list_changes)[0]
+
+
+def _advise(task: PlanTask, plan: Plan, repository: Repository, predicted: Predicted) -> TaskAdvice:
     ids = [each.id for each in plan.tasks]
     by_name = {id: id for id in ids}
     siblings = {
@@ -66,12 +98,12 @@ def _advise(task: PlanTask, plan: Plan, repository: Repository) -> TaskAdvice:
     names: Mapping[str, str] = {**by_name, **siblings}
     place = ids.index(task.id)
     stated = find_stated_order(spoken_text(task), names, ids[:place])
-    own = describe_task(task, repository)
+    own = describe_task(task, repository, predicted)
     if stated.unclear:
-        return TaskAdvice(id=task.id, files=(), depends=(), reads=own.reads)
+        return replace(own, files=())
     given = {reference.to for reference in task.depends} | {task.id, task.parent}
     depends = tuple(id for id in stated.needs if id not in given)
-    return TaskAdvice(id=task.id, files=own.files, depends=depends, reads=own.reads)
+    return replace(own, depends=depends)
 
 
 def _find_objects(kind: Source, fields: Fields) -> dict[str, Node]:

@@ -22,6 +22,7 @@ from weft.plan.markdown_sections import FoundTask, Section
 from weft.plan.plan_prose import clean_prose
 from weft.plan.plan_records import (
     NO_FILES,
+    ItemKind,
     ParsedPlan,
     Phase,
     Plan,
@@ -104,6 +105,13 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
         doubled_phases=phase_labels.doubled,
         doubled_tasks=frozenset(doubled),
     )
+    tasks = join_parts([_task(draft, names, problems) for draft in drafts], problems)
+    notes = {draft.id: draft.notes for draft in drafts}
+    for joined in tasks:
+        # A story claims the files of its parts, and a part without files those of its story.
+        if not joined.files and joined.kind is not ItemKind.STORY:
+            _report_claims(joined, notes[joined.id], problems)
+        _report_held(joined, problems)
     return Plan(
         name=name,
         source=Source.MARKDOWN,
@@ -113,7 +121,7 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
             _phase(section, label, names, problems)
             for section, label in zip(with_tasks, phase_labels.labels, strict=True)
         ),
-        tasks=join_parts([_task(draft, names, problems) for draft in drafts], problems),
+        tasks=tasks,
     )
 
 
@@ -290,9 +298,6 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
     )
     if task.manual:
         task = replace(task, files=())
-    if not task.files:
-        _report_claims(task, notes, problems)
-    _report_held(task, problems)
     return task
 
 

@@ -20,7 +20,7 @@ from weft.plan.lost_boxes import has_box, report_lost_box, report_task_heading
 from weft.plan.markdown_blocks import Block, ListItem, visit_blocks
 from weft.plan.plain_annotations import is_plain_annotation, read_plain, report_plain
 from weft.plan.problems import Problems, shorten
-from weft.plan.task_line import MARKS, Box, Heading, Sentence
+from weft.plan.task_line import MARKS, Checkbox, Heading, Sentence
 
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
 _LITERAL_HTML: Final = ("<pre", "<script", "<style", "<textarea")
@@ -107,7 +107,7 @@ class _Walk:
                 self._attach(note)
             self._report_prose(block)
 
-    def _is_task(self, title: Block, box: Box) -> bool:
+    def _is_task(self, title: Block, box: Checkbox) -> bool:
         if box.mark in MARKS:
             return True
         after = self._lines[title.first][box.end :]
@@ -131,7 +131,7 @@ class _Walk:
         )
         return True
 
-    def _task(self, item: ListItem, title: Block, box: Box) -> FoundTask:
+    def _task(self, item: ListItem, title: Block, box: Checkbox) -> FoundTask:
         last = self._end_of_text(title)
         text = self._lines[title.first]
         if last - title.first > 1:
@@ -247,7 +247,7 @@ class _Walk:
                     "Write `- [ ]` before the item if it is a task.",
                 )
 
-    def _report_unindented(self, item: ListItem, title: Block, box: Box) -> None:
+    def _report_unindented(self, item: ListItem, title: Block, box: Checkbox) -> None:
         """Report boxes that Markdown counts to a task although they stand as far left as it."""
         own = self._lines[title.first][: box.at]
         indent = len(own) - len(own.lstrip())

@@ -24,6 +24,7 @@ _AND_TASK = re.compile(r"[ \t]*(?:,|and|&|\+|-)[ \t]*#?([0-9]{1,9})\b")
 _PRODUCT = re.compile(r"[A-Z][A-Za-z0-9]*\.js")
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai)/.*", re.IGNORECASE)
 _BARE_FILES: Final = frozenset({"Makefile", "Dockerfile", "Justfile", "Gemfile", "Procfile"})
+_DOCUMENT = re.compile(r"[A-Z][A-Z0-9_-]+\.(?:md|rst|txt)")  # CHANGES.md, also as plain text
 _LONGEST_TEXT: Final = 20_000
 
 
@@ -111,6 +112,8 @@ def _is_path(word: str, *, is_code: bool, repository: Repository) -> bool:
         return is_file and not _HOST.fullmatch(word)
     if repository.known or _PRODUCT.fullmatch(word):
         return False
+    if _DOCUMENT.fullmatch(word):
+        return True
     return is_code and (word in _BARE_FILES or bool(_EXTENSION.fullmatch(word)))
 
 

@@ -1,12 +1,13 @@
-"""`parallel_state.json`, a format that other tools use to follow the current phase.
+"""`parallel_state.json`, a format that other tools use to follow the running phases.
 
-The file describes a single phase: a worker for each of its tasks, and the locked files.
+The file has a worker for each task of these phases, and the locked files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -55,25 +56,33 @@ NOT_RUN: Final[Mapping[str, TaskProgress]] = MappingProxyType({})
 def build_parallel_state(
     plan: Plan, phase: str | None = None, progress: Mapping[str, TaskProgress] = NOT_RUN
 ) -> dict[str, Any]:
-    """Describe a phase, by default the first that is not finished.
+    """Describe a phase; by default the first that is not finished, and all that have begun.
 
     `progress` has the tasks of the plan's run, by id; the marks of the plan serve for the rest.
     """
     known = {task.id: progress.get(task.id) or _marked(task) for task in plan.tasks}
-    chosen = _chosen(plan, phase, known)
-    tasks = [task for task in plan.tasks if chosen and task.phase == chosen.label]
-    workers = {task.id: f"worker_{task.label}_{_slug(task)}" for task in tasks}
+    chosen = {each.label: each for each in _chosen(plan, phase, known)}
+    titles = {label: each.heading or each.title or plan.title for label, each in chosen.items()}
+    several = len(chosen) > 1
+    tasks = [task for task in plan.tasks if task.phase in chosen]
+    workers = _name_workers(plan)
     states = [known[task.id] for task in tasks]
     completed = [each.state in (State.DONE, State.SKIPPED) for each in states]
+    parallel = several or any(each.parallel for each in chosen.values())
     state: dict[str, Any] = {
-        "phase": (chosen.heading or chosen.title or plan.title) if chosen else "",
-        "execution_mode": "parallel" if chosen and chosen.parallel else "sequential",
+        "phase": next(iter(titles.values()), ""),
+        "execution_mode": "parallel" if parallel else "sequential",
     }
+    if several:
+        state["phases"] = list(titles.values())
     if started := [each.started for each in states if each.started is not None]:
         state["started_at"] = _time(min(started))
     if started and all(completed):
         state["completed_at"] = _time(max(each.completed or 0.0 for each in states))
-    state["workers"] = [_worker(task, workers[task.id], known[task.id]) for task in tasks]
+    state["workers"] = [
+        _worker(task, workers[task.id], known[task.id], titles[task.phase] if several else None)
+        for task in tasks
+    ]
     state["file_locks"] = {
         file: workers[task.id]
         for task in tasks
@@ -85,31 +94,49 @@ def build_parallel_state(
     return state
 
 
+def _name_workers(plan: Plan) -> dict[str, str]:
+    """Name a worker for each task; the phase is in the name where two would be called the same."""
+    names = {task.id: f"{task.label}_{_slug(task)}" for task in plan.tasks}
+    used = Counter(names.values())
+    return {
+        task.id: f"worker_{f'{task.phase}_' if used[names[task.id]] > 1 else ''}{names[task.id]}"
+        for task in plan.tasks
+    }
+
+
 def _marked(task: PlanTask) -> TaskProgress:
     return TaskProgress(
         state=task.status, files=task.claims, commit=task.commit, error=task.note or ""
     )
 
 
-def _chosen(plan: Plan, label: str | None, known: Mapping[str, TaskProgress]) -> Phase | None:
+def _chosen(plan: Plan, label: str | None, known: Mapping[str, TaskProgress]) -> Sequence[Phase]:
     if label is not None:
         for phase in plan.phases:
             if phase.label == label:
-                return phase
+                return [phase]
         labels = ", ".join(phase.label for phase in plan.phases if phase.label)
         there = f"there are {labels}" if labels else "it has no phases"
         raise InputError(f"There is no phase {label!r} in {plan.name}: {there}.")
-    unfinished = {
-        task.phase for task in plan.tasks if known[task.id].state not in (State.DONE, State.SKIPPED)
-    }
-    waiting = [phase for phase in plan.phases if phase.label in unfinished]
-    return next(iter([*waiting, *reversed(plan.phases)]), None)
+    unfinished, begun = set(), set()
+    for task in plan.tasks:
+        progress = known[task.id]
+        if progress.state not in (State.DONE, State.SKIPPED):
+            unfinished.add(task.phase)
+        if progress.started is not None or progress.state in RUNNING:
+            begun.add(task.phase)
+    current = [phase for phase in plan.phases if phase.label in unfinished]
+    current[1:] = [phase for phase in current[1:] if phase.label in begun]
+    return current or plan.phases[-1:]
 
 
-def _worker(task: PlanTask, worker: str, progress: TaskProgress) -> dict[str, Any]:
+def _worker(
+    task: PlanTask, worker: str, progress: TaskProgress, phase: str | None
+) -> dict[str, Any]:
     stopped = progress.state in (State.BLOCKED, State.FAILED, State.EVICTED)
     fields: Iterable[tuple[str, object]] = (
         ("worker_id", worker),
+        ("phase", phase),
         ("task", f"Task {task.label}: {task.title}"),
         ("files", list(progress.files)),
         (

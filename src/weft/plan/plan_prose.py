@@ -33,7 +33,8 @@ def shorten_prose(text: str, most: int) -> str:
 
 def collect_prose(plan: Plan) -> dict[str, str]:
     """Return the prose of a plan under "", and that of each phase under its title, all bounded."""
-    return dict(_bounded({"": plan.description, **{p.title: p.prose for p in plan.phases}}))
+    phases = {phase.title: phase.prose for phase in plan.phases if phase.title}
+    return dict(_bounded({"": plan.description, **phases}))
 
 
 def _bounded(texts: Mapping[str, str]) -> Iterable[tuple[str, str]]:

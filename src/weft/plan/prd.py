@@ -6,7 +6,7 @@ holds all their files, and lands them together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,9 +19,11 @@ from weft.plan.json_fields import Fields, spellings
 from weft.plan.json_plan import ALL_AT_ONCE, TaskDraft, list_tasks, read_json_plan
 from weft.plan.plan_records import (
     ParsedPlan,
+    Phase,
     Plan,
     PlanTask,
     ReaderOptions,
+    Reference,
     Source,
 )
 from weft.plan.story_parts import make_part, make_story
@@ -54,7 +56,7 @@ STORY_KEYS: Final = (
     "acceptance_criteria",  # sentences for the agent and the judge
     "priority",  # critical, high, normal, low or background, or 0 to 4
     "subtasks",  # parts that run in parallel and land together
-    "parallel_group",  # stories of a group start together or not at all
+    "parallel_group",  # a number: after the groups with lower numbers; a word: start together
 )
 _ROOT: Final = spellings(ROOT_KEYS, ALIASES)
 _SUBTASK: Final = spellings(SUBTASK_KEYS, ALIASES)
@@ -112,17 +114,37 @@ def _plan(fields: Fields, empty: Plan) -> Plan:
         return empty
     if not stories.value:
         fields.error(stories, "no-tasks", "There is no story in this file.", "Add one.")
+    tasks = list_tasks(
+        fields,
+        _drafts(fields, stories),
+        lambda draft, word: (word, f"{draft.task.parent}.{word}"),
+    )
     return replace(
         empty,
         title=fields.text(root.get("title")),
         description=fields.text(root.get("description")),
-        phases=ALL_AT_ONCE,
-        tasks=list_tasks(
-            fields,
-            _drafts(fields, stories),
-            lambda draft, word: (word, f"{draft.task.parent}.{word}"),
-        ),
+        phases=_phases(tasks),
+        tasks=tasks,
     )
+
+
+def _phases(tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
+    """Make a phase of each numbered group; it waits for the last open group before it."""
+    members: dict[int, list[PlanTask]] = {}
+    for task in tasks:
+        if task.phase:
+            members.setdefault(int(task.phase), []).append(task)
+    phases = [] if tasks and all(task.phase for task in tasks) else [*ALL_AT_ONCE]
+    before: tuple[Reference, ...] = ()
+    for number in sorted(members):
+        line, label = members[number][0].line, str(number)
+        title = f"Group {label}"
+        phases.append(
+            Phase(label=label, title=title, heading=title, line=line, parallel=True, depends=before)
+        )
+        if not all(task.settled for task in members[number]):
+            before = (Reference(to=label, line=line),)
+    return tuple(phases)
 
 
 def _story(fields: Fields, node: Node) -> list[TaskDraft]:
@@ -167,9 +189,11 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> Ta
     attributes = fields.attributes(given)
     if attributes.get("agent") is None and task_line.asks_for_a_person(text):
         attributes["agent"] = HUMAN
+    group = fields.word(given["parallel_group"]) if "parallel_group" in given else None
+    numbered = group is not None and group.isdecimal() and group.isascii() and len(group) < 10
     task = PlanTask(
         id=id,
-        phase="",
+        phase=str(int(group)) if group and numbered else "",
         label=id,
         text=text,
         line=line,
@@ -178,7 +202,7 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> Ta
         criteria=tuple(fields.strings(given.get("acceptance_criteria"))),
         status=_status(fields, given),
         files=() if attributes.get("agent") == HUMAN else fields.files(given.get("files")),
-        group=fields.word(given["parallel_group"]) if "parallel_group" in given else None,
+        group=None if numbered else group,
         priority=fields.priority(given.get("priority")),
         named=True,
         **attributes,

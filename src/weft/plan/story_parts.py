@@ -24,11 +24,16 @@ def make_story(story: PlanTask, parts: Sequence[PlanTask]) -> PlanTask:
 
 
 def make_part(part: PlanTask, story: PlanTask) -> PlanTask:
-    """Give a subtask the attributes of its story, as far as it has none of its own."""
+    """Give a subtask the text of its story, and the attributes that it has not itself."""
+    context = f"Part of {story.id} {story.text}\n{story.details}".strip()
     return replace(
         part,
         kind=ItemKind.SUBTASK,
         parent=story.id,
+        phase=story.phase,
+        details=f"{part.details}\n\n{context}".strip(),
+        stages=part.stages or story.stages,
+        depends_phases=(*part.depends_phases, *story.depends_phases),
         priority=story.priority,
         criteria=tuple(f"{story.id} as a whole: {each}" for each in story.criteria),
         agent=part.agent or story.agent,
@@ -63,8 +68,7 @@ def join_parts(tasks: Sequence[PlanTask], problems: Problems) -> tuple[PlanTask,
     for task in tasks:
         own = [make_part(part, task) for part in parts.get(task.id, ())]
         if own:
-            joined += [_with_context(part, task) for part in own]
-            joined.append(make_story(task, own))
+            joined += [*own, make_story(task, own)]
         elif by_id[task.id].parent is None:
             joined.append(by_id[task.id])
     return tuple(joined)
@@ -80,14 +84,3 @@ def _find_fault(part: PlanTask, by_id: dict[str, PlanTask]) -> str:
     if story.manual or part.manual:
         return "a person's step has no parts and is none"
     return "" if story.phase == part.phase else "it is in another phase"
-
-
-def _with_context(part: PlanTask, story: PlanTask) -> PlanTask:
-    """Put the text of the story before the text of a subtask, and the phases that it waits for."""
-    context = f"Part of {story.id} {story.text}\n{story.details}".strip()
-    return replace(
-        part,
-        details=f"{part.details}\n\n{context}".strip(),
-        stages=part.stages or story.stages,
-        depends_phases=(*part.depends_phases, *story.depends_phases),
-    )

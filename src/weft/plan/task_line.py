@@ -70,7 +70,7 @@ _NO_WORK: Final = re.compile(
 _MANUAL: Final = ("manual verification", "manually verify", "verify manually")
 
 
-class Box(NamedTuple):
+class Checkbox(NamedTuple):
     """The `[ ]` of a list item."""
 
     mark: str  # the text inside
@@ -99,10 +99,10 @@ class Heading(NamedTuple):
     checkpoint: str | None
 
 
-def find_box(line: str) -> Box | None:
+def find_box(line: str) -> Checkbox | None:
     """Find the box of a list item; None if it has none."""
     match = _BOX.match(line)
-    return match and Box(match[1], match.start(1), match.end())
+    return match and Checkbox(match[1], match.start(1), match.end())
 
 
 def split_sentence(text: str, status: State) -> Sentence:

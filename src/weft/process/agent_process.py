@@ -12,7 +12,7 @@ import os
 import select
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,7 +21,6 @@ import anyio
 from weft.errors import WeftError, find_passing_fault
 from weft.process import attempt_files, process_table, wrapper
 from weft.process.death_proof import LOST, find_recorded, find_strays, is_proved_dead
-from weft.process.landlock import ANY_NETWORK
 from weft.process.launcher import Launcher, LaunchFailed
 from weft.process.process_identity import boottime, get_place
 from weft.process.process_table import Process
@@ -49,16 +48,6 @@ class StopReason(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Landlock:
-    """Limits that the agent's process puts on itself before it executes; `sandbox` builds them."""
-
-    writable: tuple[str, ...]
-    readable: tuple[str, ...] = ()  # exceptions inside hidden places
-    hidden: tuple[str, ...] = ()
-    denied: int = ANY_NETWORK
-
-
-@dataclass(frozen=True, kw_only=True)
 class Spawn:
     argv: tuple[str, ...]
     environment: Mapping[str, str]  # complete; only the marker is added
@@ -70,7 +59,8 @@ class Spawn:
     grace: float = 10.0  # between the first signal and KILL
     first: int = signal.SIGTERM
     output_limit: int = 1 << 30  # bytes of both streams
-    landlock: Landlock | None = None
+    scoped: bool = False  # keeps it from abstract sockets of the user's processes
+    undo: tuple[str, ...] = ()  # ends its container, which is no descendant of the wrapper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +84,12 @@ def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
     try:
         attempt_files.create_record(
             str(directory / attempt_files.ATTEMPT),
-            {"marker": spawn.marker, "boot": get_place().boot, "grace": spawn.grace},
+            {
+                "marker": spawn.marker,
+                "boot": get_place().boot,
+                "grace": spawn.grace,
+                "undo": spawn.undo,
+            },
         )
     except FileExistsError as error:
         raise AlreadyStarted from error
@@ -235,7 +230,8 @@ def make_order(spawn: Spawn, renewed: float) -> attempt_files.Record:
         "grace": spawn.grace,
         "first": int(spawn.first),
         "output_limit": spawn.output_limit,
-        "landlock": spawn.landlock and asdict(spawn.landlock),
+        "scoped": spawn.scoped,
+        "undo": list(spawn.undo),
     }
 
 

@@ -1,6 +1,6 @@
 """The files of an attempt's directory, through which wrapper and weft talk, across crashes.
 
-    attempt   marker, boot and grace; written before the start
+    attempt   marker, boot, grace and the command that ends its container; written before the start
     lock      held by the wrapper and all its descendants: a free lock means all have closed it
     stdin stdout stderr   of the agent; outputs only grow
     renewed   the boot time at which the last successful renewal of the lease was sent

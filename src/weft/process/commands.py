@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -71,22 +72,23 @@ def run(
     breaker = breaker or Breaker()
     breaker.check()
     try:
-        child = subprocess.Popen(
-            list(arguments),
-            cwd=directory,
-            env=dict(environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=holds,
-            process_group=0,  # so that its child processes can be ended with it
-        )
+        with _opened(input) as given:
+            child = subprocess.Popen(
+                list(arguments),
+                cwd=directory,
+                env=dict(environment),
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=holds,
+                process_group=0,  # so that its child processes can be ended with it
+            )
     except FileNotFoundError as error:
         missing = arguments[0] if directory.is_dir() else str(directory)
         raise ProgramMissing(f"{missing} was not found; install it or check the path.") from error
     with child:
         try:
-            output, errors = _communicate(child, arguments[0], input, seconds, breaker)
+            output, errors = _read(child, arguments[0], seconds, breaker)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -139,15 +141,36 @@ def waits(seconds: float) -> Iterator[float]:
     yield from [seconds / count] * (count + 1)
 
 
-def _communicate(
-    child: subprocess.Popen[bytes], name: str, input: bytes, seconds: float, breaker: Breaker
+@contextlib.contextmanager
+def _opened(input: bytes) -> Iterator[int]:
+    """Open the input of a command as a file.
+
+    Through a pipe, `communicate` loses the rest of a long input at its first time-out, and a
+    program that does not read could block weft.
+    """
+    if not input:
+        yield subprocess.DEVNULL
+        return
+    if sys.platform == "linux":
+        number = os.memfd_create("weft-input")
+    else:
+        import tempfile  # late: slower to import than a call of git
+
+        number, name = tempfile.mkstemp(prefix="weft-input-")
+        os.unlink(name)
+    with os.fdopen(number, "w+b") as file:
+        file.write(input)
+        file.seek(0)
+        yield number
+
+
+def _read(
+    child: subprocess.Popen[bytes], name: str, seconds: float, breaker: Breaker
 ) -> tuple[bytes, bytes]:
-    """Send the input and read all output; raise when the time is over."""
-    unsent: bytes | None = input
+    """Read all output; raise when the time is over."""
     for wait in waits(seconds):
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.communicate(unsent, timeout=wait)
-        unsent = None  # `communicate` keeps the rest of the input itself
+            return child.communicate(timeout=wait)
         breaker.check()
     raise WeftError(f"{name} did not answer within {seconds:.0f} s.")
 
@@ -175,16 +198,11 @@ def run_logged(
     Standard error goes to the same file unless `errors` names another file. Processes of its group
     that are left at the end are killed.
     """
-    import tempfile  # late: used only here, and slower to import than a call of git
-
-    # A file, not a pipe: a program that does not read it cannot block weft.
     with (
         log.open("wb") as output,
         contextlib.nullcontext(output) if errors is None else errors.open("wb") as complaints,
-        tempfile.TemporaryFile() as given,
+        _opened(input) as given,
     ):
-        given.write(input)
-        given.seek(0)
         try:
             child = subprocess.Popen(
                 list(arguments),

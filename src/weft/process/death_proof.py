@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from weft.process import attempt_files, cgroup, process_table
+from weft.process.container_end import end_container
 from weft.process.process_identity import get_place
 from weft.process.process_table import Process
 
@@ -137,6 +138,9 @@ def _seal(directory: Path) -> bool:
     path = str(directory / attempt_files.EXIT)
     if os.path.exists(path):
         return True
+    record = attempt_files.find_record(str(directory / attempt_files.ATTEMPT))
+    if record is not None and not end_container(record.get("undo", ()), os.environ):
+        return False
     try:
         attempt_files.write_record_durably(path, {"why": LOST, "at": time.time()})
     except OSError as error:

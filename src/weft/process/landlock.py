@@ -1,54 +1,39 @@
-"""Landlock: a process gives up files, signals and network, for itself and its descendants.
+"""Landlock: a process gives up files and signals, for itself and its descendants.
 
-It consists of three system calls without a wrapper in libc, made through ctypes. `sandbox` decides
-the limits; this module sets them, in the agent's process before it executes.
+It consists of three system calls without a wrapper in libc, made through ctypes. `box` decides the
+limits; this module is the program that sets them on itself and then becomes the boxed program.
 
-Landlock has no rules that deny. So the readable files are listed: on the way from `/` to each
-hidden place, every sibling gets its own rule. File names stay readable everywhere.
+Landlock has no rules that deny, so the readable and writable places are listed, and hidden places
+in them are left out: on the way to each, every sibling gets its own rule. File names stay readable
+everywhere. It mediates neither sockets, shared memory, the network nor file modes.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same on every architecture
 _ASK_VERSION = 1
 _BENEATH = 1
 _NO_NEW_PRIVILEGES, _HAS_CAPABILITY, _DROP_CAPABILITY = 38, 23, 24  # of prctl
 
-_READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
+_READ_FILE, _READ_DIRECTORY, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 # remove directory and file; make device, directory, file, socket, fifo, block device, link
 _CHANGE_DIRECTORY = sum(1 << bit for bit in range(4, 13))
 _MOVE = 1 << 13
 
-ANY_NETWORK = 0
-NO_TCP = 1 << 0 | 1 << 1  # neither bind nor connect; other protocols are beyond Landlock
-
-MOVE_VERSION, TRUNCATE_VERSION, NETWORK_VERSION, SCOPE_VERSION = 2, 3, 4, 6
+MOVE_VERSION, TRUNCATE_VERSION, SCOPE_VERSION = 2, 3, 6
 
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals stay among the agent's own processes
 
 MOST_NEIGHBOURS = 20_000
 """Most rules for siblings of hidden places; each rule takes 10 microseconds."""
-
-# Root keeps the capabilities for files of other owners and for servers. The rest is dropped: some,
-# such as CAP_PERFMON, read the environment of every process in spite of Landlock.
-KEPT_CAPABILITIES = {
-    "CAP_CHOWN": 0,
-    "CAP_DAC_OVERRIDE": 1,
-    "CAP_FOWNER": 3,
-    "CAP_FSETID": 4,
-    "CAP_KILL": 5,
-    "CAP_SETGID": 6,
-    "CAP_SETUID": 7,
-    "CAP_NET_BIND_SERVICE": 10,
-}
 
 
 class _Ruleset(ctypes.Structure):
@@ -74,9 +59,8 @@ def version() -> int:
         return 0
 
 
-def restrict(fences: Mapping[str, Any]) -> None:
-    """Restrict this process to the paths of `process.agent.Landlock`, and take away a kind of
-    network.
+def restrict(fences: Mapping[str, Iterable[str]]) -> None:
+    """Restrict this process to the readable and writable paths, without the hidden ones.
 
     Paths that do not exist are skipped.
     """
@@ -84,20 +68,15 @@ def restrict(fences: Mapping[str, Any]) -> None:
     change = _WRITE_FILE | _CHANGE_DIRECTORY
     change |= _MOVE if known >= MOVE_VERSION else 0
     change |= _TRUNCATE if known >= TRUNCATE_VERSION else 0
-    read = _READ_FILE | _READ_DIRECTORY
-    wanted = _Ruleset(
-        files=change | read,
-        network=fences["denied"] if known >= NETWORK_VERSION else ANY_NETWORK,
-        scopes=_SCOPES if known >= SCOPE_VERSION else 0,
-    )
+    read = _READ_FILE | _READ_DIRECTORY | _EXECUTE
+    wanted = _Ruleset(files=change | read, scopes=_SCOPES if known >= SCOPE_VERSION else 0)
     # Older kernels know a shorter structure.
-    fields = 1 + (known >= NETWORK_VERSION) + (known >= SCOPE_VERSION)
-    rules = _call(_CREATE, ctypes.byref(wanted), 8 * fields, 0)
+    rules = _call(_CREATE, ctypes.byref(wanted), 24 if known >= SCOPE_VERSION else 8, 0)
     _allow(rules, "/", _READ_DIRECTORY)
-    for path in find_visible(fences["hidden"]):
-        _allow(rules, path, read, os.O_NOFOLLOW)
-    for path in fences["readable"]:
-        _allow(rules, path, read)
+    hidden = [*fences["hidden"]]
+    for place in fences["readable"]:
+        for path in find_visible(place, hidden):
+            _allow(rules, path, read)
     for path in fences["writable"]:
         _allow(rules, path, change | read)
     _drop_capabilities()
@@ -106,13 +85,32 @@ def restrict(fences: Mapping[str, Any]) -> None:
     os.close(rules)
 
 
-def find_visible(hidden: Iterable[str]) -> Iterator[str]:
-    """List paths that together cover all but the hidden places, up to a bound."""
-    covered = set(map(os.path.realpath, hidden))
-    above = {parent for path in covered for parent in _parents(path)}
-    if not covered:
-        yield "/"
-    walk = ["/"] if covered else []
+def scope() -> None:
+    """Cut this process off from abstract sockets and signals of processes outside its box.
+
+    A network namespace would do this too; a program that needs the network has none of its own.
+    """
+    if version() < SCOPE_VERSION:
+        return
+    rules = _call(_CREATE, ctypes.byref(_Ruleset(scopes=_SCOPES)), 24, 0)
+    _prctl(_NO_NEW_PRIVILEGES, 1)
+    _call(_RESTRICT, rules, 0)
+    os.close(rules)
+
+
+def find_visible(place: str, hidden: Iterable[str]) -> Iterator[str]:
+    """List paths that together cover a place but for what is hidden in it, up to a bound."""
+    root = os.path.realpath(place)
+    covered = {path for path in map(os.path.realpath, hidden) if _is_below(path, root)}
+    if root in covered:
+        return
+    above = {root} if covered else set()
+    for path in covered:
+        while (path := os.path.dirname(path)) != root:
+            above.add(path)
+    if not above:
+        yield root
+    walk = [root] if above else []
     count = 0
     while walk:
         directory = walk.pop()
@@ -132,15 +130,13 @@ def find_visible(hidden: Iterable[str]) -> Iterator[str]:
                 yield path
 
 
-def _parents(path: str) -> Iterator[str]:
-    while path != "/":
-        path = os.path.dirname(path)
-        yield path
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def _allow(rules: int, path: str, files: int, follow: int = 0) -> None:
+def _allow(rules: int, path: str, files: int) -> None:
     try:
-        parent = os.open(path, os.O_PATH | os.O_CLOEXEC | follow)
+        parent = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:  # deleted, or inside a directory this user may not enter
         return
     try:
@@ -148,7 +144,7 @@ def _allow(rules: int, path: str, files: int, follow: int = 0) -> None:
         if stat.S_ISLNK(mode):  # the rule for its target decides
             return
         if not stat.S_ISDIR(mode):
-            files &= _READ_FILE | _WRITE_FILE | _TRUNCATE
+            files &= _READ_FILE | _WRITE_FILE | _TRUNCATE | _EXECUTE
         if files:
             _call(_ADD, rules, _BENEATH, ctypes.byref(_Beneath(allowed=files, parent=parent)), 0)
     finally:
@@ -156,11 +152,12 @@ def _allow(rules: int, path: str, files: int, follow: int = 0) -> None:
 
 
 def _drop_capabilities() -> None:
+    """Drop all rights of root: files of other owners, other processes, the network's settings."""
     if os.geteuid() != 0:
         return
     with open("/proc/sys/kernel/cap_last_cap") as file:
         last = int(file.read())
-    for number in {*range(last + 1)} - {*KEPT_CAPABILITIES.values()}:
+    for number in range(last + 1):
         if _prctl(_HAS_CAPABILITY, number):
             _prctl(_DROP_CAPABILITY, number)
 
@@ -179,3 +176,17 @@ def _call(number: int, *arguments: object) -> int:
     if answer < 0:
         raise OSError(ctypes.get_errno(), f"landlock: {os.strerror(ctypes.get_errno())}")
     return answer
+
+
+def main(arguments: list[str]) -> None:
+    """Restrict this process as the first argument says, then become the rest of them."""
+    restrict(json.loads(arguments[0]))
+    os.execvp(arguments[1], arguments[1:])  # noqa: S606 - no shell
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except OSError as error:  # as a shell says that a program cannot be started
+        sys.stderr.write(f"weft: {sys.argv[2:3]}: {error}\n")
+        sys.exit(127)

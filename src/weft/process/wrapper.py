@@ -22,17 +22,19 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 from weft.process import attempt_files, cgroup, landlock, process_table
 from weft.process.attempt_files import Record
+from weft.process.container_end import end_container
 from weft.process.process_identity import boottime
 
 _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between checks for survivors of KILL
 _SUBREAPER, _NAME = 36, 15  # of prctl
 _ANSWERED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+_EXPENDABLE = "500"  # of 1000
 _IS_SUBREAPER = sys.platform == "linux"
 
 ENDED, ASKED, FORSAKEN, OUTPUT = "ended", "asked", "forsaken", "output"
@@ -130,6 +132,8 @@ class _Tree:
             self._sleep()
         if self._group:
             cgroup.remove(self._group)
+        while not end_container(self._order["undo"], self._order["environment"]):
+            time.sleep(_LAST_PAUSE)  # an engine that does not answer now may do so later
         self._write_exit()
 
     def _decide(self, now: float) -> None:
@@ -255,10 +259,8 @@ class _Tree:
 
     def _start_agent(self, lock: int) -> subprocess.Popen[bytes] | None:
         order = self._order
-        # Without a prelude the child need not copy this process at all.
-        prelude = self._enter_fences if order["landlock"] else None
         try:
-            with ExitStack() as streams:
+            with ExitStack() as streams, _offered_to_the_kernel():
                 agent = subprocess.Popen(
                     order["argv"],
                     env={**order["environment"], process_table.MARK: order["marker"]},
@@ -268,7 +270,8 @@ class _Tree:
                     stderr=streams.enter_context(open(self._path(attempt_files.STDERR), "ab")),
                     pass_fds=[lock],
                     start_new_session=True,
-                    preexec_fn=prelude,  # noqa: PLW1509 - there are no threads here
+                    # Without a prelude the child need not copy this process at all.
+                    preexec_fn=landlock.scope if order["scoped"] else None,  # noqa: PLW1509 - there are no threads here
                 )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self._unstarted = str(error)
@@ -276,13 +279,6 @@ class _Tree:
         process = process_table.find_process(agent.pid) or process_table.Process(agent.pid, 0)
         self._write(attempt_files.AGENT, _as_record(process))
         return agent
-
-    def _enter_fences(self) -> None:
-        try:
-            landlock.restrict(self._order["landlock"])
-        except OSError as error:
-            os.write(2, f"weft: {error}\n".encode())  # subprocess tells only that it failed
-            raise
 
     def _write_exit(self) -> None:
         status = self._status
@@ -334,6 +330,16 @@ def _listen_to_signals(answer: Callable[[int, object], None]) -> int:
     for number in _ANSWERED:
         signal.signal(number, answer)
     return wake
+
+
+@contextmanager
+def _offered_to_the_kernel() -> Iterator[None]:
+    """Let processes that start meanwhile be the first to end when memory runs out, before weft."""
+    for adjustment in (_EXPENDABLE, "0"):
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write(adjustment)
+        if adjustment != "0":
+            yield
 
 
 def _leave_nobody() -> None:

@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from weft.agents.agent import Agent
 from weft.errors import InputError
 from weft.model import AgentUse
-from weft.process import sandbox
-from weft.process.sandbox import SandboxKind
+from weft.process import box
 from weft.project.agent_programs import Program, find_program, versions
+from weft.project.boxes import find_container
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.store.limit_table import resume_agent, use_of_agents
 from weft.store.server_operations import hosted
 
-WITHOUT_SANDBOX: Final = "agents without a sandbox run with your rights, and read your secrets"
+WITHOUT_SANDBOX: Final = "without a box programs run with your rights, and read your secrets"
 
 
 class ListedAgent(Struct, frozen=True, kw_only=True):
@@ -43,12 +43,12 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 def survey_agents(project: Project) -> list[ListedAgent]:
     """List all agents with their programs' versions, without their secrets."""
     listed = with_versions(list_agents(project), project.environment)
-    able = sandbox.available()
+    able = box.available(find_container(project.config.sandbox))
     return [
         replace(
             listing,
             agent=_in_public(listing.agent),
-            sandbox=able.resolve(SandboxKind(listing.agent.sandbox)).value,
+            sandbox=able.resolve(listing.agent.sandbox).value,
         )
         if listing.agent
         else listing

@@ -13,4 +13,6 @@ def read_home_settings(project: Project) -> RunSettings:
     """Read the set-up and the agent files of a checkout, as `weft do` uses them."""
     files = {name: read_agent_file(project.root, name) for name in agent_names(project.root)}
     config = project.config
-    return RunSettings(gate=config.gate, workspace=config.workspace, agents=files)
+    return RunSettings(
+        gate=config.gate, workspace=config.workspace, commit=config.commit, agents=files
+    )

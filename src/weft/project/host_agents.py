@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from weft.agents.agent import Agent, SandboxSettings
+from weft.agents.agent import Agent
+from weft.config import BoxKind
 from weft.errors import InputError
 from weft.project.agent_programs import find_program
 from weft.project.site import Site, parse_agent
@@ -46,6 +47,6 @@ def _find_lack(agent: Agent, site: Site) -> str:
     if not _find_program(agent, site):
         return f"{find_program(agent, site.root, site.environment).name} {NO_PROGRAM}"
     lacks = [f"{name} is not set" for name in agent.env_passed if name not in site.environment]
-    if agent.sandbox is not SandboxSettings.OFF and not (site.able.landlock or site.able.bwrap):
+    if agent.sandbox is not BoxKind.OFF and site.able.resolve(agent.sandbox) is BoxKind.OFF:
         lacks.append("there is no sandbox")
     return ", ".join(lacks)

@@ -129,8 +129,17 @@ def _around(directory: Path) -> Path:
     )
 
 
+def _drop_index_lock(common: Path) -> None:
+    """Remove git's lock of the index if a killed `weft land` left it."""
+    if (common / "weft-land.lock").exists():
+        from weft.workspace.locks import drop_index_lock  # late: hardly ever needed, and slow
+
+        drop_index_lock(common)
+
+
 def _here(directory: Path, environment: Mapping[str, str]) -> Project:
     root, common = _find_plain_repository(directory) or _ask_git(directory)
+    _drop_index_lock(common)
     settings = config.load(root, environment)
     url = settings.store or default_url(common)
     if url.startswith("sqlite:///") and not url.startswith("sqlite:////"):

@@ -97,7 +97,8 @@ def _token(url: str, environment: Mapping[str, str], own_token: Callable[[], Pat
     if named := environment.get(TOKEN_FILE):
         return _good(_read(Path(named)), named)
     own = own_token() if is_loopback(url) else None
-    if own is None or not own.is_file():
+    # Another program may listen on the same port of another loopback address.
+    if own is None or not own.is_file() or url not in read_addresses(own.with_suffix(".url")):
         return ""  # the server refuses a bad token itself
     return _good(_read(own), str(own))
 

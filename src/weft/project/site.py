@@ -6,19 +6,20 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.agents.agent import RECORDED, Agent, SandboxSettings
-from weft.config import Config, RunSettings
+from weft.agents.agent import RECORDED, Agent
+from weft.config import BoxKind, Config, RunSettings
 from weft.errors import InputError
 from weft.git.http_backend import CandidateName
-from weft.git.shared_remote import RemotePublisher
 from weft.process import Breaker
+from weft.process.box import Able, Box, choose
 from weft.process.environment import build_environment
 from weft.process.launcher import Launcher
-from weft.process.sandbox import Able
+from weft.project.boxes import describe_box, find_hidden
 from weft.project.changeover import Changeover
 from weft.project.checkout_watch import Looks
 from weft.project.mirror_use import MirrorUse
@@ -65,13 +66,12 @@ class Site(Struct, frozen=True, kw_only=True):
     repository: str  # its id
     config: Config
     launcher: Launcher
-    able: Able  # the sandboxes this machine has
+    able: Able  # the boxes this machine has
     environment: Mapping[str, str]  # the user's
     combine: Combine
     settings: RunSettings | None = None  # settings of its run; None: settings of the checkout
     transport: Transport | None = None  # on a host without the repository; None: this is its home
     host: str = ""  # the name under which such a host has joined
-    publisher: RemotePublisher | None = None  # at home, if hosts reach a git remote alone
     checks: bool = True  # it runs checks; home without them leaves checks to hosts that take them
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
@@ -84,7 +84,17 @@ class Site(Struct, frozen=True, kw_only=True):
             rules=self.config.workspace,
             breaker=Breaker(self.breaker),
             environment=build_environment(self.environment, asked=(), given={}),
+            box=self.box(),
         )
+
+    def box(self) -> Box:
+        """Return the box of checks, set-up and teardown on this machine."""
+        environment = build_environment(self.environment, asked=(), given={})
+        hidden = find_hidden(self.environment, self.common, list_store_files(self.store))
+        wanted = describe_box(
+            self.config, environment, self.common, hidden=hidden, checkout=self.root
+        )
+        return choose(wanted, self.able)[0]
 
     def directory(self, task: int, attempt: int) -> Path:
         """Return the directory of an attempt: its records, prompt and output."""
@@ -158,7 +168,7 @@ def _play(agent: Agent, settings: RunSettings) -> Agent:
         args=("--fast",) if settings.fast else (),
         command=(),
         model=None,
-        sandbox=SandboxSettings.OFF,
+        sandbox=BoxKind.OFF,
         env_passed=(),
         tools=(),
     )
@@ -239,3 +249,12 @@ def find_stage(root: Path, name: str) -> str | None:
         return parse_agent(read_agent_file(root, name), name).stage
     except InputError:
         return None
+
+
+def list_store_files(store: Store) -> list[Path]:
+    """List the files of an SQLite store, and the tokens that servers left beside it."""
+    if not store.url.startswith("sqlite:///"):
+        return []
+    path = os.path.realpath(unquote(store.url.removeprefix("sqlite:///")))
+    files = [Path(path + ending) for ending in ("", "-wal", "-shm", "-journal")]
+    return [*files, *Path(path).parent.glob("*.token")]

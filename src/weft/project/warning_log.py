@@ -62,10 +62,15 @@ class Redaction(logging.Filter):
 
 
 def show_warnings(environment: Mapping[str, str] = os.environ) -> None:
-    """Send warnings to standard error, unless logging is configured already."""
+    """Send warnings to standard error, unless logging is configured already.
+
+    WEFT_DEBUG=1 sends weft's notes about its decisions, too.
+    """
     if logging.getLogger().handlers:
         return
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    if environment.get("WEFT_DEBUG", "0") not in ("", "0"):
+        logging.getLogger("weft").setLevel(logging.DEBUG)
     for handler in logging.getLogger().handlers:
         handler.addFilter(EndedToken())  # before redaction, which may drop the error itself
     hide_in_logs(Redactor(list_secrets(environment)))

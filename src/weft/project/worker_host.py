@@ -29,7 +29,6 @@ from weft.errors import InputError, NoAnswer, Unauthenticated
 from weft.formats import listed
 from weft.git.http_backend import CandidateName
 from weft.git.mirror import (
-    GitRemote,
     HomeRemote,
     fetch,
     list_home_refs,
@@ -300,7 +299,7 @@ class MirrorTransport:
     """The way between the mirror of this host and the repository of home."""
 
     def __init__(
-        self, mirror: Path, home: GitRemote, read_settings: Callable[[], RunSettings]
+        self, mirror: Path, home: HomeRemote, read_settings: Callable[[], RunSettings]
     ) -> None:
         self.mirror = mirror
         self.read_settings = read_settings
@@ -310,7 +309,7 @@ class MirrorTransport:
 
     def fetch(self, run: str | None, commits: Collection[str]) -> None:
         trunk = "" if run is None else trunk_ref(run)
-        specs = [f"+{self._home.place(trunk)}*:{trunk}*"] if trunk else []
+        specs = [f"+{trunk}*:{trunk}*"] if trunk else []
         with self._turn:
             fetch(self.mirror, self._home, specs)
             for commit in sorted(commits):

@@ -65,31 +65,6 @@ def as_dict(need: AttentionItem) -> dict[str, Any]:
     return {"subject": need.subject, "text": need.text, "do": list(need.do)}
 
 
-def restrict_to_tenant(prospects: Prospects, tenant: str) -> Prospects:
-    """Return the part of the prospects that belongs to a tenant, without names of hosts and of
-    other tenants' runs."""
-    own = {course.run for course in prospects.courses if course.tenant == tenant} | {""}
-    ready = [
-        replace(task, labelled="a host") if task.labelled else task
-        for task in prospects.ready
-        if task.tenant == tenant
-    ]
-    return replace(
-        prospects,
-        courses=tuple(course for course in prospects.courses if course.run in own),
-        ready=tuple(
-            task if task.holder is None or task.holder.run in own else replace(task, holder=None)
-            for task in ready
-        ),
-        asked=tuple(asked for asked in prospects.asked if asked.tenant == tenant),
-        stopped={
-            agent: reason
-            for agent, reason in prospects.stopped.items()
-            if any(f"agent:{agent}" in {s.resource for s in task.short} for task in ready)
-        },
-    )
-
-
 def find_attention(prospects: Prospects, *, server: Callable[[], str] = str) -> Attention:
     """Find the needs and the stuck runs; `server` returns the address that advice names, or ''."""
     moving = _moving(prospects)
@@ -426,13 +401,19 @@ class SilenceText(Struct, frozen=True, kw_only=True):
     advice: str
 
 
-def explain_silence(worker: Worker, here: ProcessPlace) -> SilenceText:
-    """Explain the silence of a worker to a person at a place: a pid means nothing elsewhere."""
+def explain_silence(worker: Worker, here: ProcessPlace, *, gone: bool = False) -> SilenceText:
+    """Explain the silence of a worker to a person at a place: a pid means nothing elsewhere.
+
+    `gone`: its process has ended.
+    """
     assert worker.silent_since is not None
     held = worker.capacity.current
     holds = f", with {count(held, 'task')}" if held else ""
     fact = f"worker {worker.id} has been silent since {clock(worker.silent_since)}{holds}"
-    if (worker.host, worker.boot) == (here.host, here.boot):
+    if gone:
+        fact = f"the weft process {worker.pid} has ended without a word{holds}"
+        advice = "the next weft that works here takes over: `weft run --resume RUN`, `weft worker`"
+    elif (worker.host, worker.boot) == (here.host, here.boot):
         advice = (
             f"if it was stopped, `kill -CONT {worker.pid}` lets it go on, and "
             f"`kill -9 {worker.pid}` gives back its tasks"

@@ -120,11 +120,11 @@ def reject(store: Store, name: str, reason: str, *, now: float) -> ControlResult
     return _done(store, task, True, blocked if after is State.BLOCKED else goes_back)
 
 
-def cancel(store: Store, name: str, *, now: float) -> ControlResult:
+def cancel(store: Store, name: str, *, now: float, reason: str = "cancelled") -> ControlResult:
     target = get_named(store, name)
     if isinstance(target, Run):
-        return _cancel_run(store, target, now=now)
-    changed = tasks.cancel(store, target.id, now=now)
+        return _cancel_run(store, target, now=now, reason=reason)
+    changed = tasks.cancel(store, target.id, now=now, reason=reason)
     if not changed and target.state is not State.CANCELLED:
         raise Refused(
             f"{describe_task(target)} {task_clause(target)} already and cannot be cancelled."
@@ -134,8 +134,8 @@ def cancel(store: Store, name: str, *, now: float) -> ControlResult:
     return replace(done, text=done.text + runs_on)
 
 
-def _cancel_run(store: Store, run: Run, *, now: float) -> ControlResult:
-    cancelled, landing = runs.cancel_run(store, run.id, now=now)
+def _cancel_run(store: Store, run: Run, *, now: float, reason: str) -> ControlResult:
+    cancelled, landing = runs.cancel_run(store, run.id, now=now, reason=reason)
     after = runs.get_run(store, run.id)
     if run.state == "ended":
         text = f"Run {run.id} has ended already."

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from weft.model import TERMINAL, State, Task, TaskKind
-from weft.runs.attention import AttentionItem, find_attention, restrict_to_tenant
+from weft.runs.attention import AttentionItem, find_attention, read_attention
 from weft.runs.control import find_options
 from weft.runs.outlook import list_holdups
 from weft.store import Store
@@ -25,12 +25,9 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 @reads
-def list_decisions(store: Store, *, now: float, tenant: str | None = None) -> list[Decision]:
-    """List the decisions of all tenants, or of a tenant; the most work behind them first."""
-    prospects = read_prospects(store, now=now)
-    if tenant is not None:
-        prospects = restrict_to_tenant(prospects, tenant)
-    items = find_attention(prospects, server=store.find_server).all
+def list_decisions(store: Store, *, now: float) -> list[Decision]:
+    """List the decisions, the most work behind them first."""
+    items = read_attention(store, now=now).all
     numbers = [item.task for item in items if item.task is not None]
     tasks, _ = find_tasks(store, numbers)
     known = {task.id: task for task in tasks}
@@ -53,11 +50,8 @@ def _options(store: Store, item: AttentionItem) -> tuple[str, ...]:
     return tuple(find_options(milestones(store, item.task)))
 
 
-def count_decisions(store: Store, *, now: float, tenant: str | None = None) -> int:
-    prospects = read_prospects(store, now=now)
-    if tenant is not None:
-        prospects = restrict_to_tenant(prospects, tenant)
-    return len(find_attention(prospects).all)
+def count_decisions(store: Store, *, now: float) -> int:
+    return len(find_attention(read_prospects(store, now=now)).all)
 
 
 class _Waiting(Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ from weft.words import full_label
 
 
 class RankPlace(Struct, frozen=True, kw_only=True):
-    """The place of a ready task in the queue; a tenant gets the place among its own tasks."""
+    """The place of a ready task in the queue."""
 
     number: int  # from 1
     of: int
@@ -79,16 +79,15 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 @reads
-def explain_task(store: Store, name: str, *, now: float, tenant: str | None = None) -> Explanation:
-    """Explain the named task; a `tenant` gets no tasks of other tenants to see."""
+def explain_task(store: Store, name: str, *, now: float) -> Explanation:
     task = get_named_task(store, name)
     attempts = list_attempts(store, task.id)
-    waits = tuple(probe(store, task.id, now=now, tenant=tenant))
+    waits = tuple(probe(store, task.id, now=now))
     return Explanation(
         task=task,
         waits=waits,
         obstacles=tuple(_obstacles(store, task, waits, now)),
-        place=_place(store, task, now, tenant) if task.state is State.READY else None,
+        place=_place(store, task, now) if task.state is State.READY else None,
         gate=_at_gate(store, task) if task.run is not None else None,
         attempts=tuple(attempts),
         hops=tuple(list_hops(store, task.id)),
@@ -125,8 +124,8 @@ def _find_holder(store: Store, attempts: Sequence[Attempt], now: float) -> Worke
     return next(iter(find_workers(store, at, now=now).values()), None) if at else None
 
 
-def _place(store: Store, task: Task, now: float, tenant: str | None) -> RankPlace | None:
-    numbers = order(store, now=now, tenant=tenant)
+def _place(store: Store, task: Task, now: float) -> RankPlace | None:
+    numbers = order(store, now=now)
     if task.id not in numbers:
         return None  # the task was admitted a moment ago
     index = numbers.index(task.id)

@@ -19,7 +19,7 @@ from weft.formats import count
 from weft.git import GitFailed
 from weft.model import AttemptFiles, PredictedFile
 from weft.paths import BadPath, conflicts, normalise, quote
-from weft.plan.plan_records import WHOLE_REPOSITORY, ItemKind, Plan, PlanTask
+from weft.plan.plan_records import WHOLE_REPOSITORY, ItemKind, Plan, PlanTask, list_claims
 from weft.predict.history import History
 from weft.predict.prediction_records import Clue, FileTree
 from weft.predict.predictor import USUAL_WEIGHTS, predict
@@ -191,26 +191,37 @@ def _share_within(changed: Sequence[str], patterns: Sequence[str]) -> float:
 def predict_plan(predictor: Predictor, plan: Plan, slots: int) -> tuple[Plan, PlanPrediction]:
     """Predict the files of the tasks that name none; return the plan with the claims chosen.
 
-    Without a prediction, and where predictions are not used, a task stays as it is.
+    Where the history predicts too little, a task claims the files that its text names; without
+    such files it stays as it is.
     """
     unknown = [task for task in plan.tasks if is_predictable(task)][:MOST_TASKS]
     files = predictor.predict({task.id: task_text(task) for task in unknown})
     reason = predictor.explain_disuse()
-    if reason:
-        note = (
-            f"Predicted files are shown by `weft plan predict` and not used: {reason}; tasks "
-            "without files run alone."
-        )
-        return plan, PlanPrediction(tasks=files, used=False, note=note)
-    chosen = predictor.choose_claims(_list_files(plan, files), slots)
+    chosen = (
+        _claim_named(files) if reason else predictor.choose_claims(_list_files(plan, files), slots)
+    )
     tasks = tuple(
         replace(task, predicted=chosen[task.id]) if task.id in chosen else task
         for task in plan.tasks
     )
-    note = _describe(len(chosen))
+    used = bool(chosen) or not reason
+    note = _describe(len(chosen), len(unknown), reason)
     return replace(plan, tasks=tasks), PlanPrediction(
-        tasks={**files, **chosen}, used=True, note=note
+        tasks={**files, **chosen}, used=used, note=note
     )
+
+
+def _claim_named(
+    predicted: Mapping[str, tuple[PredictedFile, ...]],
+) -> dict[str, tuple[PredictedFile, ...]]:
+    """Mark the files that texts name as claimed, of the tasks whose text names a file."""
+    marked = {
+        name: tuple(
+            replace(file, claimed=Clue.PATH in file.clues and not file.may_touch) for file in files
+        )
+        for name, files in predicted.items()
+    }
+    return {name: files for name, files in marked.items() if list_claims(files)}
 
 
 def predict_text(predictor: Predictor, text: str, slots: int) -> tuple[PredictedFile, ...]:
@@ -221,7 +232,16 @@ def predict_text(predictor: Predictor, text: str, slots: int) -> tuple[Predicted
     return predictor.choose_claims({"": files}, slots).get("", ())
 
 
-def _describe(tasks: int) -> str:
+def _describe(tasks: int, unknown: int, reason: str) -> str:
+    if reason:
+        named = f"The files of {count(tasks, 'task')} are those that the text names. "
+        alone = "tasks without files run alone"
+        if tasks == unknown:
+            return named.rstrip()
+        return (
+            f"{named if tasks else ''}Predicted files are shown by `weft plan predict` and not "
+            f"used: {reason}; {alone}."
+        )
     if not tasks:
         return ""
     return f"The files of {count(tasks, 'task')} are predicted; `weft plan predict` shows them."

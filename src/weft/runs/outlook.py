@@ -68,7 +68,8 @@ def _reachable(start: int, successors: Mapping[int, Sequence[int]]) -> list[int]
 
 class Outlook(Struct, frozen=True, kw_only=True):
     share: float  # part of the work that is done, weighted by time
-    seconds: float  # until no task can go on without a decision of a person
+    seconds: float  # until no task can go on without a person; no step of a person is in it
+    people: bool  # something waits for a person, or will
     guess: bool  # some of it has no record
     schedule: tuple[Stint, ...] = ()  # of the tasks that will run, in seconds from now
 
@@ -105,7 +106,8 @@ def predict_rest(
         share=_share(work, {task: seconds or DEFAULT_SECONDS for task, seconds in whole.items()}),
         seconds=0.0 if predicted is None else predicted.seconds,
         schedule=() if predicted is None else tuple(predicted.schedule),
-        guess=any(whole[task.id] is None or task.agent == HUMAN for task in going)
+        people=any(task.agent == HUMAN or task.state in _STUCK for task in going),
+        guess=any(whole[task.id] is None for task in going)
         or (checks.usual is None and bool(going)),
     )
 
@@ -125,11 +127,8 @@ def _whole(task: Task, estimates: DurationEstimates) -> float | None:
 def _left(
     task: Task, started: Mapping[int, float], estimates: DurationEstimates, now: float
 ) -> float:
-    if task.state in TERMINAL or task.state is State.GATING:
+    if task.state in TERMINAL or task.state is State.GATING or task.agent == HUMAN:
         return 0.0
-    if task.agent == HUMAN:
-        waited = now - task.since if task.state is State.READY else 0.0
-        return max(PERSON_SECONDS - waited, _OVERDUE * waited)
     expected = estimates.of_rest(task) or DEFAULT_SECONDS
     if task.id not in started:
         return expected

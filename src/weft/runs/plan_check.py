@@ -6,7 +6,10 @@ Estimates come from the store, if there is one; a check makes none.
 from __future__ import annotations
 
 import logging
+import math
+import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,11 +28,13 @@ from weft.git import NotARepository
 from weft.git.repository_id import find_repository_id
 from weft.host_labels import describe_labels
 from weft.plan import plan_json
+from weft.plan.critics import list_unmarked, warn_of_mistyped
 from weft.plan.plan_records import (
     NO_FILES,
     Compiled,
     ItemKind,
     ParsedPlan,
+    Plan,
     PlanTask,
     Problem,
     ReaderOptions,
@@ -60,6 +65,10 @@ from weft.store import Store
 from weft.store.gate import list_check_seconds
 
 log = logging.getLogger(__name__)
+
+_WORTH_SAYING: Final = 0.8  # share of the time that a parallel plan may take at most
+
+_MOST_COMPARED: Final = 1_000  # tasks of a plan that is forecast once more with parallel phases
 
 _SIMULATED: Final = 30_000
 """Jobs that may be simulated in search of savings; they take about two seconds."""
@@ -135,10 +144,56 @@ class CheckedPlan:
         return plan_json.find_critical_path(self.compiled, self.seconds)
 
     @cached_property
+    def parallel_note(self) -> str:
+        """Return the annotation that would let tasks run together that run one by one.
+
+        Empty if there is none, or if it would save less than a fifth of the time.
+        """
+        whole = self.compiled.plan
+        if whole.source is not Source.MARKDOWN or len(whole.tasks) > _MOST_COMPARED or self.failed:
+            return ""
+        sizes = Counter(task.phase for task in whole.tasks if _is_work(task))
+        phases = [each for each in whole.phases if not each.annotated and sizes[each.label] > 1]
+        labels = {phase.label for phase in phases}
+        free = replace(
+            whole,
+            phases=tuple(
+                replace(phase, parallel=phase.parallel or phase.label in labels)
+                for phase in whole.phases
+            ),
+        )
+        named = replace(
+            free, tasks=tuple(replace(task, files=task.files or ()) for task in whole.tasks)
+        )
+        for changed, files in ((free, ""), (named, " and `<!-- files: … -->` under each task")):
+            seconds = self._forecast_seconds(changed) if labels else math.inf
+            if seconds <= _WORTH_SAYING * self.forecast.seconds:
+                heading = phases[0].heading or "a heading `## Phase 1: …`"
+                more = f" and {count(len(phases) - 1, 'more heading')}" if phases[1:] else ""
+                advice = f"; `weft plan annotate {self.name}` proposes both" if files else ""
+                return (
+                    f"Tasks run one by one, about {duration(self.forecast.seconds)}; with "
+                    f"`<!-- execution: parallel -->` under {heading!r}{more}{files} about "
+                    f"{duration(seconds)}{advice}."
+                )
+        return ""
+
+    def _forecast_seconds(self, whole: Plan) -> float:
+        check = max((job.tail for job in self.work.jobs), default=0.0)
+        work = forecast.work_of(
+            plan.compile(whole), self.seconds, check=check, person=PERSON_SECONDS
+        )
+        return forecast.forecast(work, self.forecast.slots).seconds
+
+    @cached_property
     def savings(self) -> list[Saving]:
         """List the best ways to shorten the run; the larger the plan, the fewer are tried."""
         tries = min(12, max(2, _SIMULATED // max(1, len(self.work.jobs))))
         return forecast.savings(self.work, self.forecast.slots, tries=tries)
+
+
+def _is_work(task: PlanTask) -> bool:
+    return not (task.settled or task.manual) and task.kind is not ItemKind.SUBTASK
 
 
 def load(
@@ -243,7 +298,8 @@ def check(
     reading = _warn_of_unchecked_teams(reading, around.config)
     if around.root is not None:
         unknown = find_unknown_agents(reading, around.root)
-        reading = replace(reading, problems=(*reading.problems, *unknown))
+        mistyped = _find_mistyped(reading.plan, around.root)
+        reading = replace(reading, problems=(*reading.problems, *unknown, *mistyped))
     compiled = plan.compile(reading.plan, capacity=slots)
     labels = _find_labels(compiled.plan.tasks, around.root, agent, stages)
     estimates = _estimate(compiled.plan.tasks, around, agent, stages, labels.values())
@@ -265,6 +321,11 @@ def check(
         warning=estimates.warning,
         prediction=prediction,
     )
+
+
+def _find_mistyped(whole: Plan, root: Path) -> tuple[Problem, ...]:
+    missing = {path for path in list_unmarked(whole) if not os.path.lexists(root / path)}
+    return warn_of_mistyped(whole, missing, git.list_tracked_files(root)) if missing else ()
 
 
 def _warn_of_unchecked_teams(reading: ParsedPlan, settings: Config) -> ParsedPlan:
@@ -309,7 +370,8 @@ def _predict(
     problems = tuple(
         problem
         for problem in reading.problems
-        if problem.code != NO_FILES or (rest and problem.line not in lines)
+        if problem.code not in (NO_FILES, "parallel-without-files")
+        or (rest and problem.line not in lines)
     )
     return replace(reading, plan=predicted, problems=problems), prediction
 
@@ -421,6 +483,7 @@ def as_json(checked: CheckedPlan) -> dict[str, Any]:
         "prediction": None
         if checked.prediction is None
         else {"used": checked.prediction.used, "note": checked.prediction.note},
+        "parallel_note": checked.parallel_note,
         "width": checked.width,
         "slots": checked.forecast.slots,
     }

@@ -69,6 +69,13 @@ def update(path: Path, change: Callable[[bytes], T]) -> T:
     raise InputError(f"{path} keeps changing; try again when no other program is writing it.")
 
 
+def replace_content(path: Path, before: bytes, data: bytes) -> None:
+    """Replace the content of a file; raise InputError if it is no longer `before`."""
+    real = _real(path)
+    if read(real) != before or not _replace_if(real, before, data):
+        raise InputError(f"{path} has changed just now; try again.")
+
+
 def write_new(path: Path, data: bytes) -> None:
     """Create a file; raise InputError if it exists."""
     _remember(path)

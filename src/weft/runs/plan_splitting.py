@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +13,14 @@ from weft import git
 from weft.formats import listed
 from weft.paths import is_literal, matches
 from weft.plan.plan_records import ItemKind, PlanTask
-from weft.plan.split_writer import NewPart
+from weft.plan.split_writer import NewPart, write_parts
 from weft.predict.history import History
 from weft.predict.prediction_records import FileTree
 from weft.project.file_knowledge import add_imports
 from weft.project.history_index import read_index
 from weft.runs.duration_estimates import DurationEstimates, read_estimates
 from weft.runs.plan_agents import USUAL_STAGE
-from weft.runs.plan_check import CheckedPlan, Setting, list_stages
+from weft.runs.plan_check import CheckedPlan, Setting, list_stages, read_source
 from weft.splitting import (
     LEAST_FILES,
     SECONDS_PER_FILE,
@@ -138,6 +139,21 @@ def _expand(task: PlanTask, paths: Iterable[str]) -> list[str]:
             path for path in paths if any(matches(pattern, path) for pattern in globs)
         )
     return list(files)[:_MOST_FILES]
+
+
+def split_plan(
+    checked: CheckedPlan, around: Setting
+) -> tuple[bytes, tuple[tuple[SplitTask, tuple[NewPart, ...]], ...]]:
+    """Return the plan with every task split that is worth it, and those tasks with their parts."""
+    data = checked.source.data
+    splits = [split for split in advise_plan(checked, around) if split.advice.pays]
+    made = tuple((split, tuple(write_texts(split.task, split.advice.parts))) for split in splits)
+    for split, parts in made:
+        # Parts are written behind their task, so each is written into the plan as it is by now.
+        whole = read_source(replace(checked.source, data=data)).plan
+        task = next(task for task in whole.tasks if task.id == split.task.id)
+        data = write_parts(whole, data, task, parts)
+    return data, made
 
 
 def write_texts(task: PlanTask, parts: Sequence[Part]) -> list[NewPart]:

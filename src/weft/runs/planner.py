@@ -6,7 +6,7 @@ session of the round before; the caller runs them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from weft.agents.agent import Agent
 from weft.errors import InputError
 from weft.formats import dollars, first_sentence
 from weft.model import PLAN, TaskRequest
-from weft.plan.critics import AgentBounds, RepositoryFacts, criticise
+from weft.plan.critics import NO_SUCH_PATH, AgentBounds, RepositoryFacts, criticise
 from weft.plan.plan_answer import find_plan
 from weft.plan.plan_records import NO_FILES, Problem
 from weft.plan.problems import sort_by_place
@@ -144,19 +144,26 @@ def compile_answer(project: Project, answer: str, name: str) -> tuple[str, Check
         return text, plan_check.check(source, setting_of(project, store))
 
 
-def list_findings(project: Project, checked: CheckedPlan) -> tuple[Problem, ...]:
-    """List the problems of a planner's plan: the compiler's and the critics'."""
-    findings = criticise(checked.compiled, _facts(project, checked.seconds))
-    # The critics ask for files even where weft could predict them.
-    rest = [problem for problem in checked.problems if problem.code != NO_FILES]
+def list_findings(
+    project: Project, checked: CheckedPlan, new: Iterable[str] = ()
+) -> tuple[Problem, ...]:
+    """List the problems of a planner's plan: the compiler's and the critics'.
+
+    `new` are files that the plan may name although the repository does not have them.
+    """
+    facts = _facts(project, checked.seconds, frozenset(new))
+    findings = criticise(checked.compiled, facts)
+    # The critics are stricter: they ask for files even where weft could predict them.
+    rest = [each for each in checked.problems if each.code not in (NO_FILES, NO_SUCH_PATH)]
     return sort_by_place([*rest, *findings])
 
 
-def _facts(project: Project, seconds: Mapping[str, float]) -> RepositoryFacts:
+def _facts(project: Project, seconds: Mapping[str, float], new: frozenset[str]) -> RepositoryFacts:
     agents = [_find_agent(project, name) for name in agent_names(project.root)]
     history = read_history(project.root)
     return RepositoryFacts(
         paths=frozenset(git.list_tracked_files(project.root)),
+        new=new,
         hubs={path: history.share(path) for path in history.list_hubs()[:MOST_HUBS]},
         agents={
             agent.name: AgentBounds(seconds=agent.timeout, micro_usd=agent.budget.micro_usd)

@@ -122,6 +122,7 @@ def prepare(
     settings = RunSettings(
         gate=project.config.gate,
         workspace=project.config.workspace,
+        commit=project.config.commit,
         agents=builder.agent_files,
         agent=options.agent,
         prose=collect_prose(checked.compiled.plan),

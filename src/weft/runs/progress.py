@@ -5,20 +5,37 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from weft.candidate_records import GateRows
 from weft.errors import InputError
-from weft.model import Attempt, Run, State, Task, TaskKind
+from weft.model import Attempt, Event, Run, State, Task, TaskKind
 from weft.runs.attention import Attention, AttentionItem, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.runs import get_run, list_runs
 from weft.store.tasks import list_run, list_run_attempts
+
+CLAIMS_EXTENDED: Final = "claims_extended"
+
+
+def list_outside(events: Iterable[Event]) -> dict[str, list[int]]:
+    """List the patterns that agents claimed besides those of their tasks, each with the tasks.
+
+    An agent changed such files, and no other task held them. Claims that a person added with `weft
+    retry --files` are left out.
+    """
+    claimed: dict[str, list[int]] = {}
+    for event in events:
+        if event.kind == CLAIMS_EXTENDED and event.data.get("by") == "agent" and event.task:
+            for pattern in event.data["files"]:
+                claimed.setdefault(pattern, []).append(event.task)
+    return claimed
 
 
 class RunProgress(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from weft.candidate_records import Entry
 from weft.model import Task, Wait
 from weft.store import Store
 from weft.store.probe import queue
-from weft.store.runs import list_runs
 from weft.store.store import reads
 from weft.store.summaries import list_open_entries
 from weft.store.tasks import get_task
@@ -24,13 +23,9 @@ class QueueView(Struct, frozen=True, kw_only=True):
 
 
 @reads
-def read_queue(store: Store, *, now: float, most: int, tenant: str | None = None) -> QueueView:
-    """Read the queue of the store, or the part of it that belongs to a tenant."""
-    first, count = queue(store, now=now, most=most, tenant=tenant)
+def read_queue(store: Store, *, now: float, most: int) -> QueueView:
+    first, count = queue(store, now=now, most=most)
     entries = list_open_entries(store)
-    if tenant is not None:
-        own = {run.id for run in list_runs(store) if run.tenant == tenant}
-        entries = [entry for entry in entries if entry.run in own]
     return QueueView(
         ready=tuple((task, tuple(waits)) for task, waits in first),
         count=count,

@@ -34,14 +34,14 @@ def list_run_costs(store: Store, name: str | None) -> list[RunCost]:
 
 
 def page_run_costs(
-    store: Store, *, tenant: str | None, after: str | None, most: int
+    store: Store, *, after: str | None, most: int
 ) -> tuple[list[RunCost], str | None]:
     """List the costs of a page of runs, newest first; return also the run the next page follows.
 
-    Tasks without a run come last; a tenant does not see them.
+    Tasks without a run come last.
     """
-    runs, more = page_runs(store, tenant=tenant, after=after, most=most)
-    rest = _rest(store) if more is None and tenant is None else []
+    runs, more = page_runs(store, after=after, most=most)
+    rest = _rest(store) if more is None else []
     return [*(get_run_cost(store, run.id) for run in runs), *rest], more
 
 

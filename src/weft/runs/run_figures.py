@@ -1,19 +1,23 @@
-"""The figures of a run: its time against the least time possible, its attempts and its costs."""
+"""The figures of a run: its times, attempts and costs."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from weft import forecast, graph
 from weft.candidate_records import GateRows
 from weft.charts.gantt_chart import pack_lanes
-from weft.forecast import WHOLE, ForecastJob, ForecastWork, ScheduleBounds
+from weft.forecast import WHOLE, ScheduleBounds
+from weft.formats import duration
 from weft.model import MET, TERMINAL, Attempt, Task, TaskKind
 
-_LONGEST_CHAIN = 6  # names of a chain that are shown
+DAY: Final = 86_400.0  # a longer attempt says that a clock jumped or that its machine slept
+_BREAK: Final = 60.0  # seconds without an attempt, a check or a wait: nobody was at work
+_WORTH_SAYING: Final = 60.0  # seconds of a run
+_LONGEST_CHAIN: Final = 6  # names of a chain that are shown
 
 Span = tuple[float, float]
 """The start and the end of something, in seconds."""
@@ -22,11 +26,10 @@ Span = tuple[float, float]
 class RunFigures(Struct, frozen=True, kw_only=True):
     tasks: int
     landed: int
-    makespan: float  # seconds from the first start to the last end, without waits for people
-    waited: float  # seconds of waits for people and pauses in which no agent and no check ran
-    sequential: float  # seconds of all attempts and a check for each landing, one by one
-    bound: float  # least seconds of any schedule of the attempts that were needed
-    bound_by: str  # reason for the bound, for people
+    whole: bool  # every task is done or skipped
+    ran: float  # seconds from the first start to the last end in which weft was at work
+    waited: float  # of these, waits for people in which no agent and no check ran
+    sequential: float  # seconds of the settled attempts and a check for each landing, one by one
     slots: int  # agents at a time, at most
     attempts: int
     failed: int
@@ -40,38 +43,55 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     micro_usd: int
 
     @property
-    def speed_up(self) -> float:
-        return self.sequential / self.makespan if self.makespan else 0.0
+    def makespan(self) -> float:
+        """Return the seconds that the run would have taken without waits for people."""
+        return self.ran - self.waited
+
+
+def describe_times(figures: RunFigures) -> str:
+    """Return the times of a run as a sentence; nothing for a run of less than a minute."""
+    if figures.ran < _WORTH_SAYING:
+        return ""
+    parts = [f"ran {duration(figures.ran)}"]
+    if figures.waited >= 1:
+        took = duration(figures.makespan)
+        parts.append(f"without waiting for you it would have taken {took}")
+    if figures.whole and duration(figures.sequential) != duration(figures.ran):
+        parts.append(f"one by one {duration(figures.sequential)}")
+    return "; ".join(parts)
 
 
 def measure_run(
     tasks: Sequence[Task],
-    edges: Sequence[tuple[int, int]],
     attempts: Sequence[Attempt],
     gate: GateRows,
     *,
     slots: int,
     now: float,
     waits: Sequence[Span] = (),
+    parked: Sequence[Span] = (),
     checks_run: Sequence[Span] = (),
 ) -> RunFigures:
     """Compute the figures of a run; attempts under way count until `now`.
 
     `slots` is the number of attempts that may run at once, if not more really did. `waits` are the
-    times in which a task was paused or needed a person, `checks_run` those of checks.
+    times in which a task was paused or needed a person, `parked` those in which it waited for a
+    provider, `checks_run` those of checks. Dead time is no part of a run: an attempt whose weft
+    died, an attempt longer than a day, a minute without anything under way.
     """
-    spans = [
-        (attempt.started, now if attempt.ended is None else attempt.ended) for attempt in attempts
-    ]
-    ends = [end for _, end in spans]
-    ends += [task.since for task in tasks if task.state in TERMINAL]
-    began = min((start for start, _ in spans), default=0.0)
+    spans = [span for attempt in attempts if (span := find_work(attempt, now=now)) is not None]
+    busy = [*spans, *checks_run]
+    ends = [end for _, end in busy] + [task.since for task in tasks if task.state in TERMINAL]
+    began = min((start for start, _ in busy), default=0.0)
+    within = (began, max(ends, default=0.0))
     slots = max(1, slots, *(lane + 1 for lane in pack_lanes(spans)))
-    needed = find_needed(tasks, attempts, gate)
-    bounds, chain = find_bounds(tasks, edges, needed, slots)
-    end = max(ends, default=0.0)
-    waited = measure_idle(waits, [*spans, *checks_run], (began, end)) if attempts else 0.0
-    makespan = max(0.0, end - began - waited) if attempts else 0.0
+    breaks = find_breaks([*busy, *waits, *parked], within, _BREAK)
+    ran = within[1] - began - sum(end - start for start, end in breaks) if busy else 0.0
+    settled = [
+        find_work(attempt, now=now) or (0.0, 0.0)
+        for attempt in attempts
+        if attempt.led_to is not None
+    ]
     work = {task.id for task in tasks if task.request.kind is TaskKind.WORK}
     landed = {entry for row in gate.landings if row.state == "landed" for entry in row.entries}
     checks = [
@@ -85,11 +105,10 @@ def measure_run(
     return RunFigures(
         tasks=len(work),
         landed=landed_work,
-        makespan=makespan,
-        waited=waited,
-        sequential=sum(end - start for start, end in spans) + landed_work * usual_check,
-        bound=min(bounds.lower, makespan),
-        bound_by=explain_bound(bounds, chain),
+        whole=all(task.state in MET for task in tasks),
+        ran=ran,
+        waited=measure_idle(waits, busy, within) if busy else 0.0,
+        sequential=sum(end - start for start, end in settled) + landed_work * usual_check,
         slots=slots,
         attempts=len(attempts),
         failed=sum(attempt.failed for attempt in attempts),
@@ -104,21 +123,26 @@ def measure_run(
     )
 
 
-def find_needed(
-    tasks: Sequence[Task], attempts: Sequence[Attempt], gate: GateRows
-) -> list[Attempt]:
-    """List the attempts that a perfect run would have had too: the last success in each stage.
+def find_work(attempt: Attempt, *, now: float) -> Span | None:
+    """Return the time in which an attempt was at work, or None if that is not known.
 
-    An attempt that failed, or whose work was refused, is no part of a lower bound.
+    An attempt whose weft died ended at a time that nobody saw.
     """
-    last = {
-        (attempt.task, attempt.stage): attempt
-        for attempt in attempts
-        if attempt.outcome == "success" and attempt.ended is not None
-    }
-    refused = {task.id for task in tasks if task.state not in MET}
-    refused -= {task for entry in gate.entries if entry.state == "landed" for task in entry.tasks}
-    return [attempt for attempt in last.values() if attempt.task not in refused]
+    end = now if attempt.ended is None else attempt.ended
+    if attempt.outcome == "reaped" or not 0 <= end - attempt.started <= DAY:
+        return None
+    return attempt.started, end
+
+
+def find_breaks(spans: Iterable[Span], within: Span, longest: float) -> list[Span]:
+    """List the times of more than `longest` seconds in which no span lies."""
+    breaks = []
+    reached = within[0]
+    for start, end in sorted([*spans, (within[1], within[1])]):
+        if start - reached > longest:
+            breaks.append((reached, start))
+        reached = max(reached, end)
+    return breaks
 
 
 def measure_idle(waits: Sequence[Span], busy: Sequence[Span], within: Span) -> float:
@@ -135,33 +159,6 @@ def measure_idle(waits: Sequence[Span], busy: Sequence[Span], within: Span) -> f
             idle += at - before
         waiting, running, before = waiting + wait, running + run, at
     return idle
-
-
-def find_bounds(
-    tasks: Sequence[Task],
-    edges: Sequence[tuple[int, int]],
-    attempts: Sequence[Attempt],
-    slots: int,
-) -> tuple[ScheduleBounds, list[str]]:
-    """Return the bounds of any schedule of these attempts, and the longest chain of tasks."""
-    seconds: dict[int, float] = {}
-    for attempt in attempts:
-        if attempt.ended is not None:
-            spent = attempt.ended - attempt.started
-            seconds[attempt.task] = seconds.get(attempt.task, 0.0) + spent
-    jobs = tuple(
-        ForecastJob(name=task.name, seconds=seconds.get(task.id, 0.0), claims=task.files)
-        for task in tasks
-    )
-    successors = list_successors(tasks, edges)
-    weights = [job.seconds for job in jobs]
-    chain = graph.heaviest_path(successors, weights) if jobs else []
-    names = [
-        tasks[node].name
-        for node in chain
-        if weights[node] and tasks[node].request.kind is TaskKind.WORK
-    ]
-    return forecast.bounds(ForecastWork(jobs=jobs, successors=successors), slots), names
 
 
 def list_successors(tasks: Sequence[Task], edges: Sequence[tuple[int, int]]) -> list[list[int]]:

@@ -82,6 +82,7 @@ def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
     return RunSettings(
         gate=project.config.gate,
         workspace=project.config.workspace,
+        commit=project.config.commit,
         agents=files,
         agent=settings.agent,
         known_red=settings.known_red,
@@ -113,6 +114,7 @@ def _flat(settings: RunSettings) -> dict[str, str]:
     return {
         "the check": _quoted(gate.run),
         "the set-up": _quoted(place.setup),
+        "style of [commit]": settings.commit.style,
         **{
             f"{key} of [gate]": repr(getattr(gate, key))
             for key in gate.__struct_fields__

@@ -1,4 +1,4 @@
-"""The times in which a run waited for people: questions, blocked tasks, pauses, interruptions."""
+"""The times in which a run waited: for people (questions, blocked tasks, pauses), for providers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _KINDS: Final = (
     *("task_approved", "task_skipped", "task_cancelled"),
 )
 _WAITS: Final = frozenset({State.BLOCKED, State.PAUSED})
-_BREAK: Final = 60.0  # seconds without an attempt or a check after which nobody was at work
 
 
 def read_waits(
@@ -26,8 +25,8 @@ def read_waits(
     attempts: Sequence[Attempt],
     *,
     now: float,
-) -> list[Span]:
-    """List the times in which a task of a run waited for a person."""
+) -> tuple[list[Span], list[Span]]:
+    """List the times in which a task of a run waited for a person, and for a provider."""
     events = [event for kind in _KINDS for event in list_of_kind(store, run, kind)]
     return find_waits(events, tasks, edges, attempts, now=now)
 
@@ -39,7 +38,7 @@ def find_waits(
     attempts: Sequence[Attempt],
     *,
     now: float,
-) -> list[Span]:
+) -> tuple[list[Span], list[Span]]:
     waits: list[Span] = []
     parked: list[Span] = []
     open_waits: dict[int, float] = {}
@@ -53,7 +52,7 @@ def find_waits(
         if event.kind == "attempt_finished" and event.data["state"] == State.PARKED:
             parked.append((event.at, _next_start(task, event.at, attempts, now)))
     waits += [(began, now) for began in open_waits.values()]
-    return [*waits, *_questions(tasks, edges, now), *_breaks(attempts, parked)]
+    return [*waits, *_questions(tasks, edges, now)], parked
 
 
 def _begins_wait(event: Event) -> bool:
@@ -79,13 +78,3 @@ def _questions(
             continue
         needs = [ended.get(need, task.submitted) for after, need in edges if after == task.id]
         yield max(needs, default=task.submitted), now if task.state is State.READY else task.since
-
-
-def _breaks(attempts: Sequence[Attempt], parked: Sequence[Span]) -> Iterable[Span]:
-    """Yield the long times without an attempt, unless a task was parked: nobody was at work."""
-    spans = sorted([(span.started, span.ended) for span in attempts if span.ended is not None])
-    reached = spans[0][1] if spans else 0.0
-    for start, end in spans:
-        if start - reached > _BREAK and not any(a < start and b > reached for a, b in parked):
-            yield reached, start
-        reached = max(reached, end)

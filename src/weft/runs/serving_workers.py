@@ -29,6 +29,11 @@ def _lives(worker: Worker, boot: str) -> bool:
     return worker.boot != boot or not is_gone(worker)
 
 
+def is_dead_here(worker: Worker) -> bool:
+    """Tell whether a worker was a process of this host that has ended."""
+    return worker.boot == get_place().boot and is_gone(worker)
+
+
 def is_gone(worker: Worker) -> bool:
     """Tell whether the process of a worker of this host and boot has ended."""
     if worker.pid is None or worker.pid_start is None:

@@ -53,7 +53,9 @@ def judge_split(project: Project, split: SplitTask, answer: str, name: str) -> J
         return JudgedPlan(plan=None)
     text, checked = compiled
     findings = [
-        problem for problem in list_findings(project, checked) if problem.code not in _OF_PLANS_ONLY
+        problem
+        for problem in list_findings(project, checked, split.files)
+        if problem.code not in _OF_PLANS_ONLY
     ]
     problems = sort_by_place([*findings, *_compare(split, checked.compiled, name)])
     return JudgedPlan(plan=text, problems=problems, tasks=len(checked.compiled.plan.tasks))

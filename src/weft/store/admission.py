@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from weft.admission import capacity, fairness
-from weft.admission.order import Rank
 from weft.errors import NotFound
 from weft.model import Demand, Grant, State
 from weft.store import ready, row_records
@@ -28,7 +27,6 @@ from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, conce
 from weft.store.claims import bring_back, claim_for_story
 from weft.store.database import Row, Transaction, encode
 from weft.store.entrants import fill_team, open_team
-from weft.store.held_patterns import Crowds
 from weft.store.lease_rows import NewLease, write_lease
 from weft.store.ledger import PoolPlace
 from weft.store.runs import start_waiting
@@ -36,7 +34,10 @@ from weft.store.store import writes
 from weft.store.team_rows import is_entrant, waits_in_team
 
 _MOST_SKIPPED: Final = 256
-"""Most heads of a bucket that are examined although they wait for tasks of another bucket."""
+"""Most tasks of a bucket that are examined at each admission although they wait for their turn."""
+
+_PAGE: Final = 32
+"""Tasks of a bucket that are read at once after its best; each further page is larger."""
 
 
 @writes
@@ -50,12 +51,12 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     if scene.ledger.drained is not None:
         return []
     yielding = scene.ledger.yielding
-    rows = tx.all("bucket_heads")
-    heads = _with_reserved(scene, [row for row in rows if row["aside"] is None])
-    first = [head for head in heads if head["tenant"] != yielding]
+    rows = scene.buckets
+    bests = _with_reserved(scene, [row for row in rows if row["aside"] is None])
+    first = [row for row in bests if row["tenant"] != yielding]
     chosen, held_up = _choose(tx, scene, place, first)
-    if chosen is None and len(first) < len(heads):
-        rest = [head for head in heads if head["tenant"] == yielding]
+    if chosen is None and len(first) < len(bests):
+        rest = [row for row in bests if row["tenant"] == yielding]
         chosen, also_held_up = _choose(tx, scene, place, rest)
         held_up = _better(held_up, also_held_up)
     if chosen is None:
@@ -85,7 +86,7 @@ def admit_task(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
         return []
     if scene.held_files(who) or _must_wait_its_turn(tx, scene, place, who):
         return []
-    rows = [row for row in tx.all("bucket_heads") if row["id"] not in who.own]
+    rows = [row for row in tx.all("buckets") if row["id"] not in who.own]
     _, held_up = _choose(tx, scene, place, [row for row in rows if row["aside"] is None])
     asides = [row for row in rows if row["aside"] is not None]
     held_up = _first_held_up(tx, scene, place, held_up, asides)
@@ -122,33 +123,26 @@ def _must_wait_its_turn(
     """Tell whether a task's tenant has had its turns while another tenant's task could start."""
     if who.tenant != scene.ledger.yielding:
         return False
-    heads = [
-        row
-        for row in tx.all("bucket_heads")
-        if row["tenant"] != who.tenant and row["aside"] is None
-    ]
-    return _choose(tx, scene, place, heads)[0] is not None
+    bests = [row for row in scene.buckets if row["tenant"] != who.tenant and row["aside"] is None]
+    return _choose(tx, scene, place, bests)[0] is not None
 
 
 def _choose(
-    tx: Transaction, scene: AdmissionRows, place: PoolPlace, heads: Sequence[Row]
+    tx: Transaction, scene: AdmissionRows, place: PoolPlace, bests: Sequence[Row]
 ) -> tuple[ReadyTask | None, ReadyTask | None]:
     """Return the first task in order that can be admitted, and the first before it that cannot.
 
-    A task that only waits for its turn in the plan does not count as held up: a reservation would
-    not help it.
+    `bests` has the best task of each bucket. A task that only waits for its turn in the plan does
+    not count as held up: a reservation would not help it.
     """
-    if not heads:
-        return None, None
-    held_up: ReadyTask | None = None
-    crowds = Crowds(tx, scene.claims)
-    skipped: Counter[int] = Counter()  # by bucket, the heads that wait for their turn in the plan
-    heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
+    chosen = held_up = None
+    asides: list[dict[str, int]] = []
+    skipped: Counter[str] = Counter()  # by bucket, the tasks that wait for their turn
+    buckets = {row["id"]: _walk(tx, row) for row in bests}
+    heap = [(rank(tx, row, scene.now), row["id"], row) for row in bests]
     heapq.heapify(heap)
-    seen = {row["id"] for row in heads}
-    unseen = {row["id"] for row in heads if row is scene.reserved_row}
-    while heap:
-        its_rank, row = heapq.heappop(heap)
+    while heap and chosen is None:
+        its_rank, best, row = heapq.heappop(heap)
         who = candidate(tx, row, its_rank)
         if who is None or not is_able(place, who):
             continue
@@ -163,38 +157,43 @@ def _choose(
         held = scene.held_files(who)
         ahead = {} if held else scene.find_ahead(who)
         if not held and not ahead:
-            return who, held_up
+            chosen = who
+            break
         if held and held_up is None and scene.may_reserve(who, home):
             held_up = who
-        if row["id"] in unseen:
-            continue  # already aside, or in line
+        if row is scene.reserved_row:
+            continue  # it is among the bests in addition to the best of its bucket
         if held:
-            passable = scene.is_passable(who)
-            for member in who.rows:
-                ready.step_aside(tx, member, held, passable=passable)
-            crowds.meet(row, held, passable=passable)
+            asides += [{"id": member["id"], "holder": min(held.values())} for member in who.rows]
         elif len(who.rows) == 1 and _share_bucket(tx, row, ahead):
-            ready.step_aside(tx, row, ahead, passable=False)
-            crowds.meet_in_plan(row, ahead)
+            asides.append({"id": row["id"], "holder": min(ahead.values())})
         else:
             # The other task makes another demand, so each admission tests again if it goes first.
             skipped[row["bucket"]] += 1
             if skipped[row["bucket"]] == _MOST_SKIPPED:
                 continue
-        for follower in tx.all("next_heads", bucket=row["bucket"], most=skipped[row["bucket"]] + 1):
-            if follower["id"] not in seen:
-                seen.add(follower["id"])
-                heapq.heappush(heap, (rank(tx, follower, scene.now), follower))
-                break
-    return None, held_up
+        follower = next(buckets[best], None)
+        if follower is not None:
+            heapq.heappush(heap, (rank(tx, follower, scene.now), best, follower))
+    if asides:
+        tx.many("set_aside", asides)
+    return chosen, held_up
 
 
-def _with_reserved(scene: AdmissionRows, heads: Sequence[Row]) -> list[Row]:
-    """Add the task that capacity is kept free for, wherever it is in the index."""
-    if scene.reserved is None or any(row["id"] == scene.reserved.task for row in heads):
-        return list(heads)
+def _walk(tx: Transaction, best: Row) -> Iterator[Row]:
+    """Read the tasks of a bucket after its best in order, as they stood at the first call."""
+    passed, most = 1, _PAGE
+    while rows := tx.all("next_in_bucket", bucket=best["bucket"], passed=passed, most=most):
+        yield from rows
+        passed, most = passed + most, most * _PAGE
+
+
+def _with_reserved(scene: AdmissionRows, bests: Sequence[Row]) -> list[Row]:
+    """Add the task that capacity is kept free for, though it may not be the best of its bucket."""
+    if scene.reserved is None or any(row["id"] == scene.reserved.task for row in bests):
+        return list(bests)
     scene.reserved_row = scene.reserved.rows[0]
-    return [*heads, scene.reserved_row]
+    return [*bests, scene.reserved_row]
 
 
 def _better(first: ReadyTask | None, second: ReadyTask | None) -> ReadyTask | None:
@@ -310,10 +309,7 @@ def _grant_one(
         started=scene.now,
     )
     tx.run("start_task", id=task, now=scene.now, attempt=number)
-    ready.drop_wants(tx, row)
-    if row["line"] is not None:
-        # The next task of this line waits for the file just claimed.
-        tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)
+    ready.drop_ready_files(tx, row)
     tx.event("task_admitted", row, now=scene.now, fence=fence, attempt=number, worker=place.worker)
     if opens:
         fill_team(tx, row["story"], now=scene.now)

@@ -7,6 +7,7 @@ that shares a file with it and comes earlier in the plan.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,13 +16,13 @@ from msgspec import Struct
 
 from weft.admission import capacity, fairness, order
 from weft.admission.capacity import Shortage
-from weft.model import HERE, Class, Demand, Priority, State
+from weft.model import HERE, Demand, State
 from weft.paths import conflicts
 from weft.store import row_records
 from weft.store.claims import Claims, family, wanted_by
 from weft.store.database import Row, Transaction, encode
 from weft.store.ledger import Ledger, PoolPlace
-from weft.store.ready import place_of
+from weft.store.ready import path_of
 from weft.store.team_rows import waits_in_team
 
 _MOST_PASSED: Final = 256
@@ -102,11 +103,16 @@ class AdmissionRows:
         self.reserved_row: Row | None = None
         self._tx = tx
         self._families: dict[int, Sequence[Row]] = {}
-        self._room: dict[int, bool] = {}  # by bucket: whether a worker could start a task of it now
+        self._room: dict[str, bool] = {}  # by bucket: whether a worker could start a task of it now
         self.ledger = Ledger(tx, now)
         self.claims = Claims(tx)
         self.held_up = self.ledger.held_up
         self.reserved = self._reserved(tx)
+
+    @functools.cached_property
+    def buckets(self) -> Sequence[Row]:
+        """The best task of each bucket that is not set aside, and the best that is."""
+        return self._tx.all("buckets")
 
     def shortages(self, who: ReadyTask, place: PoolPlace) -> list[Shortage]:
         """List the shortages of a task at a worker; capacity kept free for another task counts as
@@ -175,16 +181,6 @@ class AdmissionRows:
                 held |= self.claims.held(who.repo, wanted_by(self._family(story)), own=kin)
         return held
 
-    def is_passable(self, who: ReadyTask) -> bool:
-        """Tell whether later tasks of the plan that share a file may start before this task.
-
-        They may if it waits for a file of a parked or paused task, which may keep it for any time.
-        A gang stands in no line with other tasks.
-        """
-        if who.run is None or len(who.rows) > 1:
-            return True
-        return self.is_stalled(who)
-
     def is_stalled(self, who: ReadyTask) -> bool:
         return self.claims.any_stalled(who.repo) and not self.claims.stalled.isdisjoint(
             self._claimed(who).values()
@@ -205,7 +201,7 @@ class AdmissionRows:
                 "ready_ahead",
                 run=who.run,
                 before=encode(self._numbers_before(who)),
-                places=encode(_places(files)),
+                paths=encode(_paths(files)),
                 most=most,
             )
             for row in rows:
@@ -224,11 +220,14 @@ class AdmissionRows:
         own, first = self._turn(who)
         submitted = who.rows[0]["submitted"]
         numbers = {}
-        for klass, priority in itertools.product(Class, Priority):
+        # Only classes and priorities that ready tasks of the run have: each costs a search.
+        for klass, priority in {
+            (row["class"], row["priority"]) for row in self.buckets if row["run"] == who.run
+        }:
             urgent = self._urgency(klass, priority, submitted)
             if urgent <= own:
                 before = first if urgent == own else capacity.MOST
-                numbers[f"{int(klass)}/{int(priority)}"] = before
+                numbers[f"{klass}/{priority}"] = before
         return numbers
 
     def _turn(self, who: ReadyTask) -> tuple[order.Urgency, int]:
@@ -336,7 +335,7 @@ def concerns(who: ReadyTask, place: PoolPlace) -> bool:
 
 def is_able(place: PoolPlace, who: ReadyTask) -> bool:
     """Tell whether a worker could take a task, a pin aside."""
-    return place.can_run(who.agents, who.repo, who.tenant, who.labels)
+    return place.can_run(who.agents, who.repo, who.labels)
 
 
 def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:
@@ -348,14 +347,14 @@ def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:
     }
 
 
-def _places(files: Sequence[str]) -> dict[str, int]:
-    """Return the paths under which conflicting wants are stored; 1 includes all paths
-    beneath it."""
-    places: dict[str, int] = {}
+def _paths(files: Sequence[str]) -> dict[str, int]:
+    """Return the paths under which files that conflict with these are listed; 1 includes all paths
+    beneath."""
+    paths: dict[str, int] = {}
     for file in files:
-        place = place_of(file)
-        places[place] = 1
-        while place:
-            place = place.rpartition("/")[0]
-            places.setdefault(place, 0)
-    return places
+        path = path_of(file)
+        paths[path] = 1
+        while path:
+            path = path.rpartition("/")[0]
+            paths.setdefault(path, 0)
+    return paths

@@ -68,12 +68,8 @@ def bring_back(tx: Transaction, holder: int) -> None:
 
 
 def bring_all_back(tx: Transaction, repo: str) -> None:
-    """Examine again every task set aside: a holder of files has stalled, so tasks may pass it.
-
-    A head hides the tasks behind it in its line, and a task that waits for its turn in the plan is
-    set aside for the task before it. Neither holds any longer when the holder of their files has
-    stalled.
-    """
+    """Examine again every task set aside: a holder of files has stalled, so that later tasks of the
+    plan may pass the tasks that wait for it."""
     tx.run("bring_all_back", repo=repo)
     tx.wake()
 

@@ -20,14 +20,13 @@ def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Ev
 
 
 class FollowedEvent(Struct, frozen=True, kw_only=True, dict=True):
-    """An event for followers, each perhaps limited to a tenant."""
+    """An event for followers."""
 
     id: int
     at: float
     kind: str
     run: str | None
     task: int | None
-    tenant: str | None  # None: of no tenant in particular
     data: str  # JSON on a single line
 
     @cached_property
@@ -41,7 +40,7 @@ class FollowedEvent(Struct, frozen=True, kw_only=True, dict=True):
 
 @reads
 def read_followed(tx: Transaction, *, after: int, most: int) -> list[FollowedEvent]:
-    """List the events after a number, each with its tenant."""
+    """List the events after a number."""
     return [
         row_records.record(FollowedEvent, row)
         for row in tx.all("events_told", after=after, most=most)

@@ -122,7 +122,7 @@ def extend(
     tx.run("set_files", id=task["id"], files=encode_keys(wanted))
     if task["state"] in STALLED:
         bring_all_back(tx, task["repo"])
-    tx.event("claims_extended", task, now=now, files=list(files))
+    tx.event("claims_extended", task, now=now, files=list(files), by="agent")
     return {}
 
 

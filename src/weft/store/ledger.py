@@ -33,21 +33,17 @@ class PoolPlace(Struct, frozen=True, kw_only=True):
     repos: frozenset[str] | None = None  # the repositories it can work on; None: any
     labels: frozenset[str] = frozenset()
     member: bool = False  # of the swarm: takes only tasks that need no workspace
-    tenant: str | None = None  # the tenant whose tasks it takes; None: every tenant's
 
     def can_run(
         self,
         agents: frozenset[str],
         repo: str,
-        tenant: str | None,
         labels: frozenset[str] = frozenset(),
     ) -> bool:
-        """Tell whether this worker may ever take such a task. A tenant of None stands for any."""
+        """Tell whether this worker may ever take such a task."""
         if self.member != repo.startswith(SWARM):
             return False
         if self.repos is not None and repo not in self.repos:
-            return False
-        if self.tenant is not None and tenant not in (None, self.tenant):
             return False
         return labels <= self.labels and (self.agents is None or agents <= self.agents)
 
@@ -86,7 +82,7 @@ class Ledger:
                 if agents and not amount and (lacking := row_records.unable(row["more"])):
                     unable[name] = lacking
                 self.places[name] = (
-                    PoolPlace(worker=name, host="", agents=agents, member=True, tenant=row["text"])
+                    PoolPlace(worker=name, host="", agents=agents, member=True)
                     if amount
                     else PoolPlace(worker=name, host=row["text"], agents=agents)
                 )
@@ -154,7 +150,7 @@ class Ledger:
                 for repo in repos
                 for peer in self.places.values()
                 if agent not in unable.get(peer.worker, ())
-                and peer.can_run(frozenset({agent}), repo, None)
+                and peer.can_run(frozenset({agent}), repo)
             }
             if agents - left:
                 for row in tx.all("hosts_that_left", since=now - _AWAITED):

@@ -85,16 +85,10 @@ def find_own(tx: Transaction, token: str, named: str | None) -> list[str]:
 
 
 @reads
-def list_called(tx: Transaction, name: str, *, tenant: str | None = None) -> list[str]:
-    """Return the member of this id, or else the present members of this name.
-
-    A tenant's own members come before those that work for all tenants; members of other tenants are
-    left out.
-    """
-    rows = tx.all("members_called", name=name, tenant=tenant)
-    ids = [row["id"] for row in rows]
-    own = [row["id"] for row in rows if tenant is not None and row["tenant"] == tenant]
-    return [name] if name in ids else own or ids
+def list_called(tx: Transaction, name: str) -> list[str]:
+    """Return the member of this id, or else the present members of this name."""
+    ids = [row["id"] for row in tx.all("members_called", name=name)]
+    return [name] if name in ids else ids
 
 
 @writes
@@ -132,9 +126,7 @@ def list_offers(tx: Transaction, member: str | None = None) -> dict[str, list[in
 
 
 @writes
-def take_notices(
-    tx: Transaction, member: str, *, sender: str, is_lead: bool, tenant: str | None
-) -> list[Notice]:
+def take_notices(tx: Transaction, member: str, *, sender: str, is_lead: bool) -> list[Notice]:
     """List the ends of tasks that a member has not confirmed.
 
     Ends that do not concern it are passed over for good, so that they are read only once.
@@ -146,7 +138,6 @@ def take_notices(
             after=after,
             sender=sender,
             lead=is_lead,
-            tenant=tenant,
             worker=member,
             most=_SCANNED,
         )

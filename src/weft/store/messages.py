@@ -148,7 +148,7 @@ def list_ends(tx: Transaction, task: int, *, after: int) -> list[Notice]:
 
 
 @reads
-def find_open_lead(tx: Transaction, repo: str, agent: str, *, tenant: str) -> int | None:
+def find_open_lead(tx: Transaction, repo: str, agent: str) -> int | None:
     """Return the latest open task of a lead, by which it can be written to."""
-    row = tx.one("open_lead", repo=repo, agent=agent, tenant=tenant)
+    row = tx.one("open_lead", repo=repo, agent=agent)
     return None if row is None else int(row["id"])

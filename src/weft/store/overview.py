@@ -36,7 +36,6 @@ class Course(Struct, frozen=True, kw_only=True):
     short: tuple[Shortage, ...] = ()  # shortages of its gate and checks, without other work
     landing: bool = False
     over: bool = False  # all its tasks have ended
-    tenant: str | None = None
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -63,7 +62,6 @@ class Ready(Struct, frozen=True, kw_only=True):
     labelled: str = ""  # a host that has all of `labels`, but cannot run its agents
     unequipped: tuple[str, ...] = ()  # the agents that this host cannot run
     holder: Holder | None = None
-    tenant: str | None = None
 
 
 class AskedWork(Struct, frozen=True, kw_only=True):
@@ -77,7 +75,6 @@ class AskedWork(Struct, frozen=True, kw_only=True):
     reason: str
     since: float = 0.0  # time of the last change of state
     path_seconds: float = 0.0  # longest remaining path, this task included
-    tenant: str | None = None
     outcome: str | None = None  # of its latest attempt
 
 
@@ -139,7 +136,6 @@ def _courses(tx: Transaction, ledger: Ledger, leases: Sequence[Row]) -> list[Cou
             short=tuple(_lasting(ledger, {"requests": 1, f"gate:{row['id']}": 1})),
             landing=(row["id"], "landing") in entries,
             over=row["id"] not in unended,
-            tenant=row["tenant"],
         )
         for row in tx.all("unended_runs")
     ]
@@ -176,7 +172,6 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
         labelled="" if labelled is None else labelled.host,
         unequipped=() if labelled is None else tuple(sorted(agents - (labelled.agents or set()))),
         holder=holder,
-        tenant=row["tenant"],
     )
 
 
@@ -206,8 +201,7 @@ def _able(ledger: Ledger, row: Row, agents: frozenset[str]) -> list[PoolPlace]:
     return [
         place
         for place in ledger.places.values()
-        if place.can_run(agents, row["repo"], row["tenant"])
-        and row["pinned"] in (None, place.worker)
+        if place.can_run(agents, row["repo"]) and row["pinned"] in (None, place.worker)
     ]
 
 

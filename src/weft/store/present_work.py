@@ -23,14 +23,11 @@ class WorkKey(Struct, frozen=True, kw_only=True):
 
 
 @reads
-def list_work(
-    tx: Transaction, *, run: str | None = None, tenant: str | None = None, words: str = ""
-) -> list[WorkKey]:
+def list_work(tx: Transaction, *, run: str | None = None, words: str = "") -> list[WorkKey]:
     """List the unended tasks that contain these words in their name, agent or text."""
     plain = words.strip().lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
     like = f"%{plain}%" if plain else None
-    rows = tx.all("work_index", run=run, tenant=tenant, like=like)
-    return [WorkKey(**row) for row in rows]
+    return [WorkKey(**row) for row in tx.all("work_index", run=run, like=like)]
 
 
 @reads
@@ -53,9 +50,8 @@ class TaskClaim(Struct, frozen=True, kw_only=True):
 
 
 @reads
-def list_held_files(tx: Transaction, *, tenant: str | None = None) -> list[TaskClaim]:
-    """List the claims of all tasks, or of a tenant's."""
-    return [TaskClaim(**row) for row in tx.all("held_files", tenant=tenant)]
+def list_held_files(tx: Transaction) -> list[TaskClaim]:
+    return [TaskClaim(**row) for row in tx.all("held_files")]
 
 
 @reads

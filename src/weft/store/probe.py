@@ -16,18 +16,15 @@ from weft.words import IN_REVIEW, state_clause, state_word, task_label
 
 
 @reads
-def probe(tx: Transaction, task: int, *, now: float, tenant: str | None = None) -> list[Wait]:
+def probe(tx: Transaction, task: int, *, now: float) -> list[Wait]:
     """Return the reasons why a task waits; none if it is running, has ended, or could start at
-    once.
-
-    A `tenant` learns neither numbers nor files of other tenants' tasks.
-    """
+    once."""
     row = get_row(tx, task)
     match State(row["state"]):
         case State.WAITING:
             return _before_ready(tx, row)
         case State.READY:
-            return _before_admission(tx, row, AdmissionRows(tx, now), tenant)
+            return _before_admission(tx, row, AdmissionRows(tx, now))
         case State.PARKED:
             word = state_word(State.PARKED, until=row["until"])
             return [_wait("time", str(row["until"]), f"{word}: {row['reason'] or 'backing off'}")]
@@ -86,31 +83,27 @@ def _need_wait(tx: Transaction, need: Row, row: Row) -> Wait:
 
 
 @reads
-def order(tx: Transaction, *, now: float, tenant: str | None = None) -> list[int]:
-    """List the ready tasks, or a tenant's, in the order of admission, held up or not."""
-    rows = tx.all("ready_tasks") if tenant is None else tx.all("ready_tasks_of", tenant=tenant)
+def order(tx: Transaction, *, now: float) -> list[int]:
+    """List the ready tasks in the order of admission, held up or not."""
+    rows = tx.all("ready_tasks")
     return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
 
 
 @reads
-def queue(
-    tx: Transaction, *, now: float, most: int, tenant: str | None = None
-) -> tuple[list[tuple[Task, list[Wait]]], int]:
-    """Return the first ready tasks, or a tenant's, in order with the reasons why each waits; and
-    the number of all."""
-    numbers = order(tx, now=now, tenant=tenant)
+def queue(tx: Transaction, *, now: float, most: int) -> tuple[list[tuple[Task, list[Wait]]], int]:
+    """Return the first ready tasks in order with the reasons why each waits; and the number of
+    all."""
+    numbers = order(tx, now=now)
     rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
     scene = AdmissionRows(tx, now)
     first = [rows[number] for number in numbers[:most]]
-    waits = [_before_admission(tx, row, scene, tenant) for row in first]
+    waits = [_before_admission(tx, row, scene) for row in first]
     return [(row_records.task(row), wait) for row, wait in zip(first, waits, strict=True)], len(
         numbers
     )
 
 
-def _before_admission(
-    tx: Transaction, row: Row, scene: AdmissionRows, tenant: str | None
-) -> list[Wait]:
+def _before_admission(tx: Transaction, row: Row, scene: AdmissionRows) -> list[Wait]:
     if row["agent"] == HUMAN:
         cure = f"`weft approve {task_label(row['id'], row['run'], row['name'])}`"
         return [_wait("person", HUMAN, f"waiting for your answer ({cure})")]
@@ -119,10 +112,10 @@ def _before_admission(
         return [_wait("gang", row["gang"], "waiting until its parallel group can start together")]
     waits = [] if scene.ledger.drained is None else [_DRAINED]
     waits += [
-        _file_wait(scene, pattern, row, get_row(tx, holder), tenant)
+        _file_wait(scene, pattern, row, get_row(tx, holder))
         for pattern, holder in sorted(scene.held_files(who).items())
     ]
-    waits += [  # a task of its own run, hence of its tenant
+    waits += [
         _wait(
             "order",
             str(earlier),
@@ -131,12 +124,9 @@ def _before_admission(
         for pattern, earlier in sorted(scene.find_ahead(who).items())
     ]
     kept_for = None if scene.reserved is None else get_row(tx, scene.reserved.task)
-    if kept_for is not None and not _is_visible(kept_for, tenant):
-        kept_for = None
     kept_name = "" if kept_for is None else _label(kept_for, row)
-    place = _repository_place(tx, who.repo) if tenant is None else "its repository"
-    waits += _before_some_worker(scene, who, kept_name, place)
-    if not waits and who.tenant == scene.ledger.yielding and _others_wait(tx, who):
+    waits += _before_some_worker(scene, who, kept_name, _repository_place(tx, who.repo))
+    if not waits and who.tenant == scene.ledger.yielding and _others_wait(scene, who):
         waits.append(_wait("turn", who.tenant, "waiting for its turn: other tenants go first"))
     return waits
 
@@ -161,22 +151,20 @@ def _state(row: Row) -> str:
     )
 
 
-def _is_visible(row: Row, tenant: str | None) -> bool:
-    """Tell whether a tenant, or None for all tenants, may know of a task."""
-    return tenant is None or row["tenant"] == tenant
-
-
-def _file_wait(
-    scene: AdmissionRows, pattern: str, row: Row, holder: Row, tenant: str | None
-) -> Wait:
-    kept = scene.reserved is not None and scene.reserved.task == holder["id"]
-    if not _is_visible(holder, tenant):
-        how = "is kept free for" if kept else "is held by"
-        return _wait("file", "", f"waiting for a file that {how} another tenant's task")
+def _file_wait(scene: AdmissionRows, pattern: str, row: Row, holder: Row) -> Wait:
     name = _label(holder, row)
-    if kept:
+    if scene.reserved is not None and scene.reserved.task == holder["id"]:
         return _wait("file", pattern, f"waiting for {pattern}, which is kept free for {name}")
+    if holder["state"] == State.PAUSED:
+        return _wait("file", pattern, _paused_holder(pattern, name, holder))
     return _wait("file", pattern, f"waiting for {pattern}, which {name} is changing")
+
+
+def _paused_holder(pattern: str, name: str, holder: Row) -> str:
+    """Say which commands free the files of a task that stands still."""
+    work = holder["run"] or holder["id"]
+    cure = f"`weft resume {work}` lets it go on, `weft cancel {work}` frees them"
+    return f"waiting for {pattern}, which {name} holds; it is paused ({cure})"
 
 
 def _before_some_worker(
@@ -209,7 +197,7 @@ def _worker_wait(scene: AdmissionRows, who: ReadyTask, place_of_repository: str)
     labels = f" with {describe_labels(who.labels)}" if who.labels else ""
     needed = f"a worker{labels}{f' that runs {agents}' if agents else ''}"
     places = scene.ledger.places.values()
-    if places and not any(place.can_run(frozenset(), who.repo, None) for place in places):
+    if places and not any(place.can_run(frozenset(), who.repo) for place in places):
         needed += f" in {place_of_repository}"
     text = f"waiting for {needed}: none is present"
     if who.labels:
@@ -218,7 +206,7 @@ def _worker_wait(scene: AdmissionRows, who: ReadyTask, place_of_repository: str)
 
 
 def _repository_place(tx: Transaction, repo: str) -> str:
-    """Describe where a repository is, for a person who may see it."""
+    """Describe where a repository is."""
     known = find_repository(tx, repo)
     return repo if known is None else f"{known.path} on {known.host}"
 
@@ -245,5 +233,5 @@ def _text(scene: AdmissionRows, short: Shortage, kept_for: str) -> str:
     return f"waiting for {short}"
 
 
-def _others_wait(tx: Transaction, who: ReadyTask) -> bool:
-    return any(row["tenant"] != who.tenant for row in tx.all("bucket_heads"))
+def _others_wait(scene: AdmissionRows, who: ReadyTask) -> bool:
+    return any(row["tenant"] != who.tenant for row in scene.buckets)

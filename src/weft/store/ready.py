@@ -1,25 +1,18 @@
-"""The ready index: keeps the few tasks that an admission has to examine.
+"""The ready tasks: how a task becomes ready, is set aside, and leaves.
 
-Ready tasks lie in buckets (same origin, urgency and demand). Within a bucket, tasks that share a
-file exclude each other and stand in a *line* behind that file, in plan order. An admission examines
-only the head of each line, since the tasks behind it may not start first. A head that conflicts
-with a held file is set aside under the holder until the holder's claims end. So no conflict is
-tested again at each admission, however many tasks wait.
-
-A task stands in a single line although it may have many files. Earlier tasks of its plan that share
-its other files are found in `wants`, where every ready task of a run notes its files. Some heads
-may be passed by their followers: an ad-hoc task, or a task that waits for a stalled task. Such a
-head moves to the line of the file that holds it up, or leaves its line.
+Ready tasks with the same origin, urgency and demand are in the same *bucket*, so that a single test
+of the limits serves all of them. A task that waits for the files of another task, or for its turn
+after another task, is *set aside* for that task: no admission examines it again before the other
+task gives up files or leaves the queue. The files of the ready tasks of runs are listed by path, so
+that a task finds the earlier tasks of its run that share a file.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
 
 from weft.model import TERMINAL, State
-from weft.paths import conflicts, home
+from weft.paths import home
 from weft.store import row_records
 from weft.store.claims import STALLED, Claims, bring_all_back, bring_back, family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
@@ -59,40 +52,39 @@ def _complete_gang(tx: Transaction, gang: str) -> Sequence[Row]:
 def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
     if _keep_stories_whole(tx, rows, now=now):
         rows = _startable(tx, [row["id"] for row in rows])
-    buckets = _Buckets(tx)
-    popular = Counter(pattern for row in rows for pattern in row_records.files(row["files"]))
+    preferred = now + tx.tuning.preference
+    tx.many(
+        "enqueue",
+        [
+            {"id": row["id"], "now": now, "preferred": preferred, "bucket": _bucket(row)}
+            for row in rows
+        ],
+    )
     holders = {row["task"] for row in tx.all("claim_holders")}
-    placed = []
-    for row in rows:
-        # A task that already holds its files must not queue behind tasks that wait for theirs.
-        goes_on = row["id"] in holders or (row["story"] in holders and is_entrant(row))
-        line = None if goes_on else _watch(row_records.files(row["files"]), popular)
-        placed.append(
-            {
-                "id": row["id"],
-                "now": now,
-                "preferred": now + tx.tuning.prefer,
-                "bucket": buckets.of(row),
-                "line": line,
-                "head": line is None,
-            }
-        )
-    heads = _best_of_each_line(rows, placed)
-    for place in placed:
-        # A bucket made just now holds no other task, so the best of these is the best.
-        if place["bucket"] in buckets.fresh:
-            place["head"] = place["head"] or place["id"] in heads
-    tx.many("enqueue", placed)
-    wants = [
-        {"bucket": place["bucket"], "task": row["id"], "places": _places_of(row)}
-        for row, place in zip(rows, placed, strict=True)
-        if row["run"] is not None and place["line"] is not None
+    files = [
+        {"run": row["run"], "urgency": _urgency(row), "task": row["id"], "paths": _paths_of(row)}
+        for row in rows
+        # A task that already holds its files holds back no task that waits for them.
+        if row["run"] is not None and not _goes_on(row, holders)
     ]
-    if wants:
-        tx.many("add_want", wants)
-    for bucket, line in {(p["bucket"], p["line"]) for p in placed}:
-        if line is not None and bucket not in buckets.fresh:
-            reorder(tx, bucket, line)
+    if files:
+        tx.many("add_ready_files", files)
+
+
+def _goes_on(row: Row, holders: Container[int]) -> bool:
+    """Tell whether a task continues with files that it, or its team, holds already."""
+    return row["id"] in holders or (row["story"] in holders and is_entrant(row))
+
+
+def _bucket(row: Row) -> str:
+    """Return the key of a bucket: every column on which the limits, the worker and the turn of a
+    task depend."""
+    columns = "repo run tenant class priority demand agent pinned gang story"
+    return encode({column: row[column] for column in columns.split()})
+
+
+def _urgency(row: Row) -> str:
+    return f"{row['class']}/{row['priority']}"
 
 
 def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> bool:
@@ -134,75 +126,26 @@ def _break_up(tx: Transaction, story: int, *, now: float) -> None:
             send_back(tx, row, now=now, reason="its story had to give up its files")
 
 
-def _best_of_each_line(rows: Sequence[Row], placed: Sequence[dict[str, Any]]) -> set[int]:
-    best: dict[tuple[int, str], tuple[float, int]] = {}
-    for row, place in zip(rows, placed, strict=True):
-        key = (place["bucket"], place["line"])
-        standing = (row["submitted"], row["id"])
-        best[key] = min(standing, best.get(key, standing))
-    return {number for _, number in best.values()}
-
-
-def place_of(pattern: str) -> str:
+def path_of(pattern: str) -> str:
     """Return the path of a pattern in the repository, from `/` on; the root is empty."""
     where = home(pattern)
     return f"/{where}" if where else ""
 
 
-def _places_of(row: Row) -> str:
-    return encode_keys({place_of(file) for file in row_records.files(row["files"])})
+def _paths_of(row: Row) -> str:
+    return encode_keys({path_of(file) for file in row_records.files(row["files"])})
 
 
-def drop_wants(tx: Transaction, row: Row) -> None:
-    """Delete the wanted files of a task, if it was in the ready index at all."""
-    if row["bucket"] is not None and row["run"] is not None:
-        tx.run("drop_wants", bucket=row["bucket"], task=row["id"], places=_places_of(row))
-
-
-def _watch(files: tuple[str, ...], popular: Mapping[str, int]) -> str | None:
-    """Choose the file to stand in line for: the file that most tasks want."""
-    return max(files, key=lambda pattern: (popular[pattern], pattern)) if files else None
-
-
-class _Buckets:
-    """Buckets, each looked up or made once per transaction."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-        self._known: dict[str, int] = {}
-        self.fresh: set[int] = set()  # made in this transaction, hence empty before
-
-    def of(self, row: Row) -> int:
-        columns = {
-            "repo": row["repo"],
-            "run": row["run"],
-            "tenant": row["tenant"],
-            "class": row["class"],
-            "priority": row["priority"],
-            "demand": row["demand"],
-            "agent": row["agent"],
-            "pinned": row["pinned"],
-            "gang": row["gang"],
-        }
-        # A story's claims do not exclude its subtasks: they never wait behind excluded tasks.
-        key = encode({**columns, "story": row["story"]})
-        if key not in self._known:
-            bucket = self._tx.one("find_bucket", key=key)
-            if bucket is None:
-                if not self._known:
-                    self._tx.run("drop_idle_buckets")
-                self._tx.run("add_bucket", key=key, **columns)
-                bucket = self._tx.one("find_bucket", key=key)
-                assert bucket is not None
-                self.fresh.add(int(bucket["id"]))
-            self._known[key] = int(bucket["id"])
-        return self._known[key]
-
-
-def reorder(tx: Transaction, bucket: int, line: str) -> None:
-    """Make the first task of a line its head."""
-    tx.run("demote_head", bucket=bucket, line=line)
-    tx.run("promote_best", bucket=bucket, line=line, aside=None)
+def drop_ready_files(tx: Transaction, row: Row) -> None:
+    """Delete the listed files of a task that is no longer ready."""
+    if row["run"] is not None:
+        tx.run(
+            "drop_ready_files",
+            run=row["run"],
+            urgency=_urgency(row),
+            task=row["id"],
+            paths=_paths_of(row),
+        )
 
 
 def leave(
@@ -215,7 +158,7 @@ def leave(
     until: float | None = None,
     offered_to: str | None = None,
 ) -> None:
-    """Move a task to a state other than ready, out of the index if it was in it."""
+    """Move a task to a state other than ready, out of the ready tasks if it was among them."""
     if row["state"] == State.GATING and state is not State.DONE:
         withdraw(tx, row, now=now)
     tx.run(
@@ -229,11 +172,9 @@ def leave(
     )
     if row["state"] == State.GATING and row["story"] is not None and state is not State.DONE:
         enter_rest(tx, row["story"], now=now)
-    if row["line"] is not None:
-        tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
     if row["state"] == State.READY:
         # Capacity may have been reserved for it, and later tasks of its plan may wait for it.
-        drop_wants(tx, row)
+        drop_ready_files(tx, row)
         tx.run("drop_reservation", task=row["id"])
         bring_back(tx, row["id"])
     if row["state"] == State.PARKED:
@@ -249,36 +190,6 @@ def wake_sleepers(tx: Transaction, kind: str, subject: str, *, now: float) -> No
     for row in tx.all("sleepers", kind=kind, subject=subject):
         requeue(tx, row["id"], now=now)
         tx.event("task_woken", row, now=now, event=kind, subject=subject)
-
-
-def step_aside(tx: Transaction, row: Row, held: Mapping[str, int], *, passable: bool) -> None:
-    """Set a head aside that cannot start; `held` maps held patterns to their holders.
-
-    It must hide no task that could start. A head that is not `passable` stays the head of its line,
-    and the tasks behind it wait. A passable head whose line's file is held blocks the whole line.
-    If another of its files is held, it joins the line of that file, or leaves its line.
-    """
-    if not passable:
-        tx.run("set_aside", id=row["id"], holder=min(held.values()))
-        return
-    in_the_way = {
-        own: min(holders)
-        for own in row_records.files(row["files"])
-        if (holders := [holder for pattern, holder in held.items() if conflicts(own, pattern)])
-    }
-    here = row["line"]
-    if here in in_the_way:
-        tx.run("set_aside", id=row["id"], holder=in_the_way[here])
-        return
-    line = next((own for own in in_the_way if own in held), None)
-    if line is None:
-        tx.run("leave_line", id=row["id"], holder=min(held.values()))
-        tx.run("promote_best", bucket=row["bucket"], line=here, aside=None)
-        return
-    tx.run("move_line", id=row["id"], line=line)
-    tx.run("promote_best", bucket=row["bucket"], line=here, aside=None)
-    tx.run("demote_head", bucket=row["bucket"], line=line)
-    tx.run("promote_best", bucket=row["bucket"], line=line, aside=in_the_way[line])
 
 
 @writes

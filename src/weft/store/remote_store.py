@@ -29,6 +29,7 @@ VERBS: Final = "/v1/verbs"
 OPERATIONS: Final = "/v1/operations"
 CHANGES: Final = "/v1/changes"
 UNKNOWN: Final = "unknown_verb"
+_PROBLEM: Final = "application/problem+json"
 
 _SOON: Final = 60.0  # seconds a verb may take
 _LONG: Final = 900.0  # seconds an operation may take: it may start programs
@@ -140,23 +141,40 @@ def carry_out(
     server: Server, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], answer: Any
 ) -> Any:
     """Run an operation on a server, which may take long."""
-    body, key = body_of(args, kwargs), _key()
-    client = Client(server)
+    path = f"{OPERATIONS}/{name}"
+    reply = _post_once(server, path, body_of(args, kwargs))
+    return result_of(server.url, name, reply, answer)
+
+
+def ask_operation(server: Server, name: str, asked: object, answer: Any) -> Any:
+    """Ask a server for an operation of the registry; return its answer."""
+    reply = _post_once(server, f"/v1/{name}", encode(asked))
+    _refuse_strange(server.url, name, reply)
+    return _converted(server.url, _decoded(server.url, reply.data), answer)
+
+
+def _post_once(server: Server, path: str, body: bytes) -> ServerReply:
+    """Send a request whose effect happens once, even if the connection is lost meanwhile."""
+    key, client = _key(), Client(server)
     end = time.monotonic() + _GIVEN_UP
     try:
         while True:
-            reply = client.send("POST", f"{OPERATIONS}/{name}", body, seconds=_LONG, headers=key)
-            try:
-                return result_of(server.url, name, reply, answer)
-            except StillAnswering as error:  # the connection was lost; the operation continues
-                if time.monotonic() > end:
-                    raise NoAnswer(
-                        f"{server.url} was asked, and went away before it answered: look whether "
-                        "it was done (`weft ps`) before you try again."
-                    ) from error
-                time.sleep(_LATER)
+            reply = client.send("POST", path, body, seconds=_LONG, headers=key)
+            if not _is_unanswered(reply):
+                return reply
+            if time.monotonic() > end:  # the connection was lost; the operation continues
+                raise NoAnswer(
+                    f"{server.url} was asked, and went away before it answered: look whether "
+                    "it was done (`weft ps`) before you try again."
+                )
+            time.sleep(_LATER)
     finally:
         client.close()
+
+
+def _is_unanswered(reply: ServerReply) -> bool:
+    kind = errors.name_of(StillAnswering)
+    return reply.kind == _PROBLEM and f'"{kind}"'.encode() in reply.data
 
 
 def _key() -> dict[str, str]:
@@ -170,16 +188,21 @@ def body_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
 
 def result_of(url: str, name: str, reply: ServerReply, hint: Any) -> Any:
     """Return the result in a server's reply; raise the error in it."""
-    if reply.kind == "application/problem+json":
+    _refuse_strange(url, name, reply)
+    match _decoded(url, reply.data):
+        case {"result": result}:
+            return _converted(url, result, hint)
+    raise _strange(url, "there is no result in it")
+
+
+def _refuse_strange(url: str, name: str, reply: ServerReply) -> None:
+    """Raise the error in a server's reply, or that it is no reply of weft."""
+    if reply.kind == _PROBLEM:
         _raise(url, name, reply)
     if reply.status != 200 or reply.kind != "application/json":
         raise NoAnswer(
             f"{url} is no weft server, or not a healthy one: it answers {reply.status} to /v1."
         )
-    match _decoded(url, reply.data):
-        case {"result": result}:
-            return _converted(url, result, hint)
-    raise _strange(url, "there is no result in it")
 
 
 def _raise(url: str, name: str, reply: ServerReply) -> NoReturn:

@@ -35,11 +35,6 @@ def find_repository_at(tx: Transaction, host: str, path: str, inode: int) -> Hom
 
 
 @reads
-def list_repositories(tx: Transaction) -> list[HomeRepository]:
-    return [row_records.record(HomeRepository, row) for row in tx.all("repositories")]
-
-
-@reads
 def has_workers_on(tx: Transaction, host: str, repo: str) -> bool:
     """Tell whether a worker of a host is present that works on a repository."""
     return any(
@@ -61,6 +56,5 @@ def record_repository(tx: Transaction, here: HomeRepository, *, now: float) -> N
 def rename_repository(tx: Transaction, old: str, new: str) -> None:
     tx.run("move_runs", old=old, new=new)
     tx.run("move_tasks", old=old, new=new)
-    tx.run("move_buckets", old=old, new=new)
     tx.run("move_claims", old=old, new=new)
     tx.run("move_branch_landings", old=old, new=new)

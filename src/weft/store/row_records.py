@@ -13,7 +13,7 @@ import msgspec
 from weft import candidate_records, model
 from weft.admission import capacity
 from weft.admission.order import QueueEntry
-from weft.config import GateSettings, RunSettings, WorkspaceSettings
+from weft.config import CommitSettings, GateSettings, RunSettings, WorkspaceSettings
 from weft.store.database import Row, encode, storable
 from weft.words import task_label
 
@@ -99,6 +99,7 @@ def run_settings(row: Row) -> RunSettings:
         prose=own.prose,
         recorded=own.recorded,
         fast=own.fast,
+        commit=own.commit,
     )
 
 
@@ -110,6 +111,7 @@ class _RunOwn(msgspec.Struct, frozen=True):
     prose: Mapping[str, str] = {}
     recorded: str = ""
     fast: bool = False
+    commit: CommitSettings = msgspec.field(default_factory=CommitSettings)
 
 
 @functools.lru_cache(maxsize=256)

@@ -72,6 +72,7 @@ def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: floa
         "prose": dict(settings.prose),
         "recorded": settings.recorded,
         "fast": settings.fast,
+        "commit": to_builtins(settings.commit),
     }
     gate = {**to_builtins(settings.gate), **own}
     workspace = to_builtins(settings.workspace)
@@ -326,12 +327,10 @@ def list_runs(tx: Transaction) -> list[Run]:
 
 
 @reads
-def page_runs(
-    tx: Transaction, *, tenant: str | None, after: str | None, most: int
-) -> tuple[list[Run], str | None]:
+def page_runs(tx: Transaction, *, after: str | None, most: int) -> tuple[list[Run], str | None]:
     """Return a page of runs after a run, newest first, and the last of it, or None at the end."""
-    if after is not None and tenant not in (None, get_run_row(tx, after)["tenant"]):
-        raise NotFound(f"There is no run {after}.")
-    rows = tx.all("runs_after", tenant=tenant, after=after, most=most + 1)
+    if after is not None:
+        get_run_row(tx, after)
+    rows = tx.all("runs_after", after=after, most=most + 1)
     runs = [row_records.run(row) for row in rows[:most]]
     return runs, runs[-1].id if len(rows) > most else None

@@ -61,6 +61,16 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
     end_task(tx, get_row(tx, last.id), State.EVICTED, now=now, reason=reason)
 
 
+@writes
+def evict_overdue(tx: Transaction, *, now: float) -> None:
+    """Evict ad-hoc tasks that have waited for their start longer than `capacity_wait`."""
+    longest = tx.tuning.capacity_wait
+    for row in tx.all("queue") if longest else ():
+        if row["submitted"] < now - longest:
+            reason = f"it waited for its start for more than {longest:g} s (capacity_wait)"
+            end_task(tx, get_row(tx, row["id"]), State.EVICTED, now=now, reason=reason)
+
+
 def add_tasks(
     tx: Transaction,
     tasks: Sequence[NewTask],

@@ -199,8 +199,6 @@ def _refuse_unusable(name: str, scopes: frozenset[str], tenant: str | None) -> N
         raise InputError(f"A token's scopes are some of {', '.join(SCOPES)}.")
     if tenant is not None and not (tenant and tenant.isprintable() and len(tenant) <= 100):
         raise InputError("A tenant's name has up to 100 printable characters.")
-    if tenant is not None and "admin" in scopes:
-        raise InputError("An admin belongs to no tenant; leave one of the two out.")
 
 
 def _refuse_agents(scopes: frozenset[str], agents: frozenset[str]) -> None:

@@ -14,7 +14,6 @@ from weft.store.store import reads
 class Head(Struct, frozen=True, kw_only=True):
     """A kind of task that is ready for members."""
 
-    tenant: str
     agent: str | None
     pinned: str | None
 
@@ -23,7 +22,6 @@ class Standing(Struct, frozen=True, kw_only=True):
     """The facts about a member that decide which work it waits for."""
 
     capabilities: frozenset[str]
-    tenant: str | None
     available: int  # free slots
     is_lead: bool
 
@@ -32,7 +30,7 @@ class Stirrings(Struct, frozen=True, kw_only=True):
     heads: frozenset[Head]
     offered: frozenset[str]  # members with an offer
     addressed: frozenset[str]  # members with messages
-    ended: frozenset[tuple[str | None, str]]  # senders and tenants of tasks that have ended
+    ended: frozenset[str | None]  # senders of tasks that have ended
     last_event: int  # the event to continue from
     due: float | None  # time of the next parked task, offer or preference
     standings: Mapping[str, Standing]  # of the fresh members, or of all if there is news
@@ -52,10 +50,9 @@ def look_for_members(
     offered = frozenset(row["offered_to"] for row in tx.all("offers_of", worker=None))
     addressed = frozenset(row["id"] for row in tx.all("members_addressed"))
     newest = int(tx.value("last_event"))
-    ended: frozenset[tuple[str | None, str]] = frozenset()
+    ended: frozenset[str | None] = frozenset()
     if after is not None and newest > after:
-        rows = tx.all("ends_after", after=after)
-        ended = frozenset((row["created_by"], row["tenant"]) for row in rows)
+        ended = frozenset(row["created_by"] for row in tx.all("ends_after", after=after))
     stirred = heads or ended or offered & set(waiting) or addressed & set(waiting)
     wanted = waiting if stirred else fresh
     return Stirrings(
@@ -81,7 +78,6 @@ def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]
     return {
         row["id"]: Standing(
             capabilities=row_records.names(row["agents"]),
-            tenant=row["tenant"],
             available=max(0, (row["capacity"] or 0) - used.get(row["id"], 0)),
             is_lead=bool(row["is_lead"]),
         )
@@ -91,11 +87,11 @@ def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]
 
 @reads
 def may_have_work(
-    tx: Transaction, member: str, *, tenant: str | None, capabilities: Collection[str], now: float
+    tx: Transaction, member: str, *, capabilities: Collection[str], now: float
 ) -> bool:
     """Tell whether an admission could grant this member a task now. The limits and leases of
     other members are not read: most polls end here."""
-    ready = tx.all("ready_for_member", member=member, tenant=tenant)
+    ready = tx.all("ready_for_member", member=member)
     if any(row["agent"] is None or row["agent"] in capabilities for row in ready):
         return True
     due = tx.value("next_due")

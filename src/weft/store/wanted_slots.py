@@ -26,12 +26,16 @@ def count_wanted(tx: Transaction, *, now: float) -> list[WantedSlots]:
     """Count the wanted slots by repository and set of labels."""
     ledger = Ledger(tx, now)
     asked: Counter[str] = Counter()
+    taken: set[tuple[str, str]] = set()  # the files that earlier tasks ask for
     wanted: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for row in tx.all("wanted_heads"):
+    for row in tx.all("wanted_tasks"):
         demand = row_records.demand(row["demand"])
         asked.update(demand)
-        if not any(_is_full(ledger, resource, asked[resource]) for resource in demand):
+        files = {(row["repo"], file) for file in row_records.files(row["files"])}
+        is_full = any(_is_full(ledger, resource, asked[resource]) for resource in demand)
+        if not is_full and taken.isdisjoint(files):
             wanted[row["repo"], tuple(sorted(row_records.labels(row["demand"])))] += 1
+        taken |= files
     return [
         WantedSlots(repo=repo, labels=labels, slots=slots)
         for (repo, labels), slots in sorted(wanted.items())

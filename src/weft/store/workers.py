@@ -68,13 +68,6 @@ def _check_labels(worker: NewWorker) -> tuple[str, ...]:
 _TIMES = ("lease", "heartbeat", "gone_after", "drift", "kill_grace")
 
 
-@reads
-def find_times(tx: Transaction) -> dict[str, float]:
-    """Return the times by which workers judge death; empty before the first worker."""
-    times: dict[str, float] = json.loads(tx.value("times"))
-    return times
-
-
 def agree_on_times(tx: Transaction, worker: str) -> None:
     """Require that all workers judge death by the same times; the first worker sets them.
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from weft.errors import Forbidden, InputError, NotFound, StaleFence
-from weft.model import Held, Lease, Run, Task, Worker
+from weft.model import Held, Lease, Task, Worker
 from weft.store import Store
 from weft.store.leases import get_lease, unknown_fence
 from weft.store.members import find_own, list_called
 from weft.store.messages import list_to_task
-from weft.store.runs import get_run, no_run
-from weft.store.tasks import get_task, list_needs, no_task
+from weft.store.tasks import get_task, list_needs
 from weft.store.workers import get_worker
 from weft.swarm.identity import (
     ADMIN,
@@ -20,7 +19,6 @@ from weft.swarm.identity import (
     Identity,
     has,
     is_bound,
-    is_foreign,
     need,
     need_member,
 )
@@ -39,10 +37,9 @@ def get_acting(store: Store, who: Identity, member: str, *, now: float) -> Worke
     return worker
 
 
-def get_called(store: Store, who: Identity, name: str, *, now: float) -> Worker:
-    """Return the present member with this id, or with this name if it is unique, that `who` may
-    see."""
-    ids = list_called(store, name, tenant=who.tenant)
+def get_called(store: Store, name: str, *, now: float) -> Worker:
+    """Return the present member with this id, or with this name if it is unique."""
+    ids = list_called(store, name)
     if not ids:
         raise NotFound(f"There is no member {name} in the swarm.")
     if len(ids) > 1:
@@ -55,13 +52,13 @@ def get_own_lease(
 ) -> Lease:
     """Return the attempt of a fence, for the member that holds it or the agent that runs it.
 
-    A fence of another tenant, or of no member, is answered like an unknown fence. `task` is the
-    task that the caller names.
+    A fence of no member is answered like an unknown fence. `task` is the task that the caller
+    names.
     """
     lease = get_lease(store, fence)
     if who.fence != fence or lease.kind != "attempt":
         worker = None if lease.worker is None else get_worker(store, lease.worker, now=now)
-        if worker is None or lease.task is None or is_foreign(who, worker.tenant):
+        if worker is None or lease.task is None:
             raise unknown_fence(fence)
         need_member(who, worker)
     if task not in (None, lease.task):
@@ -70,26 +67,14 @@ def get_own_lease(
 
 
 def get_visible_task(store: Store, who: Identity, task: int) -> Task:
-    """Return a task if this identity may see it; a task of another tenant is answered as
-    missing."""
+    """Return a task if this identity may see it; an agent sees its own task and its needs."""
     if is_bound(who):
         assert who.task is not None
         if task != who.task and task not in {need.id for need, _ in list_needs(store, who.task)}:
             raise Forbidden("This token is for a single task, not for this task.")
     else:
         need(who, READ)
-    about = get_task(store, task)
-    if is_foreign(who, about.tenant):
-        raise no_task(task)
-    return about
-
-
-def get_visible_run(store: Store, who: Identity, run: str) -> Run:
-    """Return a run; a run of another tenant is answered as missing."""
-    about = get_run(store, run)
-    if is_foreign(who, about.tenant):
-        raise no_run(run)
-    return about
+    return get_task(store, task)
 
 
 def find_own_members(store: Store, who: Identity, named: str | None = None) -> list[str]:

@@ -18,7 +18,7 @@ from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.messages import find_open_lead
 from weft.store.server_operations import hosted
-from weft.swarm.dispatch import DEFAULT_TENANT, address, send
+from weft.swarm.dispatch import address, send
 from weft.swarm.identity import WORK, Identity, need
 from weft.swarm.inbox import send_message
 from weft.swarm.membership import list_members
@@ -80,8 +80,7 @@ def _write_to_lead(
     agent = get_agent(project, name)
     if agent.stage != LEAD:
         raise InputError(f"{name} is no lead; write to one of its tasks, by number.")
-    tenant = who.tenant or DEFAULT_TENANT
-    task = find_open_lead(store, get_repository(project.root, store), name, tenant=tenant)
+    task = find_open_lead(store, get_repository(project.root, store), name)
     if task is not None:
         try:
             send_message(store, who, text, root=project.root, task=task, now=now)

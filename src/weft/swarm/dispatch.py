@@ -67,12 +67,12 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatche
         hide = store.redactor.redact_text
         work = replace(work, title=hide(work.title), text=hide(work.text))
     sender = get_sender(store, who, work.sender, now=now)
-    member = None if work.to is None else get_called(store, who, work.to, now=now)
-    tenant = _tenant(who, work, member)
+    member = None if work.to is None else get_called(store, work.to, now=now)
+    tenant = _tenant(who, work)
     for number in work.needs:
         get_visible_task(store, who, number)
     if member is not None:
-        _refuse_unfit(store, work, member, tenant, now=now)
+        _refuse_unfit(store, work, member, now=now)
     task = submit(
         store,
         _new_task(
@@ -80,9 +80,9 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatche
             member,
             sender,
             depth=_depth(store, who),
-            until=now + store.tuning.prefer,
+            until=now + store.tuning.preference,
         ),
-        repo=f"{SWARM}{tenant}" if work.repo is None else work.repo,
+        repo=f"{SWARM}{DEFAULT_TENANT}" if work.repo is None else work.repo,
         tenant=tenant,
         now=now,
     )
@@ -125,18 +125,17 @@ def _depth(store: Store, who: Identity) -> int:
     return depth
 
 
-def _tenant(who: Identity, work: NewWork, member: Worker | None) -> str:
-    of_member = None if member is None else member.tenant
-    tenant = work.tenant or who.tenant or of_member or DEFAULT_TENANT
+def _tenant(who: Identity, work: NewWork) -> str:
+    """Return the tenant whose turns the task takes; raise `Forbidden` if those are not its
+    sender's."""
+    tenant = work.tenant or who.tenant or DEFAULT_TENANT
     if who.tenant not in (None, tenant):
         raise Forbidden("Work is sent for one's own tenant.")
     return tenant
 
 
-def _refuse_unfit(store: Store, work: NewWork, member: Worker, tenant: str, *, now: float) -> None:
+def _refuse_unfit(store: Store, work: NewWork, member: Worker, *, now: float) -> None:
     """Refuse a task that this member may not or cannot take, or not now."""
-    if member.tenant not in (None, tenant):
-        raise Forbidden(f"{member.id} works for another tenant.")
     if work.agent is not None and work.agent not in member.capabilities:
         raise Refused(f"{member.id} cannot do {work.agent}.")
     if work.how == "assign":

@@ -1,7 +1,7 @@
 """The identity of a caller, and its rights. The faces establish it; this module only compares.
 
-An identity is limited in four ways: by scopes (each includes the scope before: read, work, admin),
-by a tenant, by the agents it sends work to, and, if it was made for an attempt, by that attempt.
+An identity is limited in three ways: by scopes (each includes the scope before: read, work, admin),
+by the agents it sends work to, and, if it was made for an attempt, by that attempt.
 The identity of an attempt sees its own task and the tasks that this task needs. It sees more only
 with the scope `work`, as a lead has.
 """
@@ -15,7 +15,6 @@ from msgspec import Struct
 from weft.agents.agent import Agent
 from weft.errors import Forbidden
 from weft.model import EVERY_AGENT, Token, Worker, WorkerKind
-from weft.store.workers import no_worker
 
 READ: Final = "read"
 WORK: Final = "work"
@@ -34,7 +33,7 @@ class Identity(Struct, frozen=True):
     token: str  # its id
     name: str
     scopes: frozenset[str]
-    tenant: str | None = None  # the only tenant it sees and touches; None: all
+    tenant: str | None = None  # for which its tasks take turns
     fence: int | None = None  # the attempt it was made for
     task: int | None = None  # the task of that attempt
     agents: frozenset[str] | None = frozenset()  # agents it sends work to; see `model.Token`
@@ -107,17 +106,9 @@ def need_agent(who: Identity, agent: Agent) -> None:
         )
 
 
-def is_foreign(who: Identity, tenant: str | None) -> bool:
-    """Tell whether a thing belongs to another tenant; such a thing is treated as missing."""
-    return who.tenant is not None and tenant != who.tenant
-
-
 def need_member(who: Identity, worker: Worker) -> None:
     """Refuse to act as a member, except for the token it joined with and admins."""
     need(who, WORK)
-    hidden = worker.kind is not WorkerKind.API if worker.tenant is None else True
-    if hidden and is_foreign(who, worker.tenant):
-        raise no_worker(worker.id)
     if worker.kind is not WorkerKind.API:
         raise Forbidden(f"{worker.id} is a weft process, and only that process acts for it.")
     if worker.token != who.token and not has(who, ADMIN):

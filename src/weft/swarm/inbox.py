@@ -60,7 +60,7 @@ def send_message(
         _refuse_others_agent(who, root, about)
         return post_to_task(store, about.id, sender=name, text=text, now=now)
     if member is not None and task is None:
-        worker = get_called(store, who, member, now=now)
+        worker = get_called(store, member, now=now)
         return post_to_member(store, worker.id, sender=name, text=text, now=now)
     raise InputError("A message goes to a task or to a member.")
 

@@ -326,15 +326,12 @@ def _list_addressed(waiting: Iterable[_Waiter], stirrings: Stirrings) -> Iterato
 
 
 def _is_addressed(waiter: _Waiter, standing: Standing, stirrings: Stirrings) -> bool:
-    member, tenant = waiter.member, standing.tenant
+    member = waiter.member
     if member in stirrings.addressed:
         return True
     if waiter.fresh and (standing.is_lead or member in stirrings.senders):
         return True  # tasks may have ended before the first query
-    if any(
-        sender == sender_name(member) or (standing.is_lead and tenant in (None, whose))
-        for sender, whose in stirrings.ended
-    ):
+    if sender_name(member) in stirrings.ended or (standing.is_lead and stirrings.ended):
         return True
     own_work = member in stirrings.offered or any(head.pinned == member for head in stirrings.heads)
     return own_work and standing.available > 0
@@ -342,19 +339,16 @@ def _is_addressed(waiter: _Waiter, standing: Standing, stirrings: Stirrings) -> 
 
 def _alike(waiting: Iterable[_Waiter], stirrings: Stirrings) -> Iterator[list[_Waiter]]:
     """Group the waiters that could take a task from the pool with those that are like them."""
-    groups: defaultdict[tuple[frozenset[str], str | None, int], list[_Waiter]] = defaultdict(list)
+    groups: defaultdict[tuple[frozenset[str], int], list[_Waiter]] = defaultdict(list)
     for waiter in waiting:
         standing = stirrings.standings.get(waiter.member)
         if standing is not None and _could_take(standing, stirrings):
-            key = (standing.capabilities, standing.tenant, standing.available)
-            groups[key].append(waiter)
+            groups[standing.capabilities, standing.available].append(waiter)
     yield from groups.values()
 
 
 def _could_take(standing: Standing, stirrings: Stirrings) -> bool:
     return standing.available > 0 and any(
-        head.pinned is None
-        and standing.tenant in (None, head.tenant)
-        and (head.agent is None or head.agent in standing.capabilities)
+        head.pinned is None and (head.agent is None or head.agent in standing.capabilities)
         for head in stirrings.heads
     )

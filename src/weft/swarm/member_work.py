@@ -26,10 +26,9 @@ from weft.swarm.access import (
     get_acting,
     get_own_lease,
     get_visible_task,
-    may_steer,
 )
 from weft.swarm.acknowledgements import confirmed_messages, of_messages
-from weft.swarm.identity import WORK, Identity, need
+from weft.swarm.identity import Identity
 from weft.swarm.swarm_records import Claimed, Heard, TaskResult
 
 
@@ -38,13 +37,13 @@ def claim(store: Store, who: Identity, member: str, task: int, *, now: float) ->
     """Claim a task now, or raise with the reason. A repeated claim of a held task gets the same
     answer."""
     worker = get_acting(store, who, member, now=now)
-    about = _get_for(store, who, worker, task)
+    about = _get_for(store, who, task)
     for held in list_held(store, member).get(member, []):
         if held.task == task and held.current:
             return describe_claimed(store, held)
     _refuse_full(worker)
     if not admit_task(store, member, task, now=now):
-        raise _why_not(store, about, who.tenant, now=now)
+        raise _why_not(store, about, now=now)
     return _taken(store, member, task, now=now)
 
 
@@ -61,11 +60,11 @@ def accept(store: Store, who: Identity, member: str, task: int, *, now: float) -
 def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | str:
     """Return the claimed task, or the reason why it cannot start."""
     worker = get_acting(store, who, member, now=now)
-    about = _get_for(store, who, worker, task)
+    about = _get_for(store, who, task)
     if about.state is State.OFFERED and about.offered_to == member:
         _refuse_full(worker)
     if not offers.accept(store, task, member, now=now):
-        return _held_up(store, tasks.get_task(store, task), who.tenant, now=now)
+        return _held_up(store, tasks.get_task(store, task), now=now)
     return _taken(store, member, task, now=now)
 
 
@@ -74,17 +73,15 @@ def reject(
     store: Store, who: Identity, member: str, task: int, *, reason: str = "", now: float
 ) -> None:
     """Reject an offer; the task goes back to the pool."""
-    worker = get_acting(store, who, member, now=now)
-    _get_for(store, who, worker, task)
+    get_acting(store, who, member, now=now)
+    _get_for(store, who, task)
     offers.reject(store, task, member, now=now, reason=reason)
     give_signs(store, [member], now=now)
 
 
-def _get_for(store: Store, who: Identity, worker: Worker, task: int) -> Task:
-    """Return a task that this member may take."""
+def _get_for(store: Store, who: Identity, task: int) -> Task:
+    """Return a task that a member may take."""
     about = get_visible_task(store, who, task)
-    if worker.tenant not in (None, about.tenant):
-        raise Forbidden(f"Task {task} belongs to another tenant than {worker.id} works for.")
     if not about.repo.startswith(SWARM):
         raise Refused(f"Task {task} is done in a workspace, by weft's own agents.")
     return about
@@ -98,15 +95,15 @@ def _refuse_full(worker: Worker) -> None:
         )
 
 
-def _why_not(store: Store, task: Task, tenant: str | None, *, now: float) -> Refused:
+def _why_not(store: Store, task: Task, *, now: float) -> Refused:
     if task.state in TERMINAL:
         return AlreadyEnded(f"Task {task.id} is {task.state} already.")
-    held_up = _held_up(store, task, tenant, now=now)
+    held_up = _held_up(store, task, now=now)
     return Refused(f"Task {task.id} cannot be claimed now: {held_up}.")
 
 
-def _held_up(store: Store, task: Task, tenant: str | None, *, now: float) -> str:
-    waits = "; ".join(wait.text for wait in probe(store, task.id, now=now, tenant=tenant))
+def _held_up(store: Store, task: Task, *, now: float) -> str:
+    waits = "; ".join(wait.text for wait in probe(store, task.id, now=now))
     return waits or ("others go first" if task.state is State.READY else f"it is {task.state}")
 
 
@@ -285,9 +282,8 @@ def claim_files(
 ) -> dict[str, int]:
     """Claim more paths, all of them or none.
 
-    Return the paths that are held, with the task that holds each, or 0 for a task of another
-    tenant; an empty answer means granted. A task does not wait for files while it holds some: go on
-    without them, or release.
+    Return the paths that are held, with the task that holds each; an empty answer means granted.
+    A task does not wait for files while it holds some: go on without them, or release.
     """
     lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
@@ -295,20 +291,9 @@ def claim_files(
         raise InputError("Say which paths.")
     wanted = [paths.normalise(file) for file in files]
     held = leases.extend(store, fence, wanted, now=now)
-    tenant = tasks.get_task(store, lease.task).tenant
     return {
-        file: holder if tasks.get_task(store, holder).tenant == tenant else 0
+        file: holder
         for pattern, holder in held.items()
         for file in wanted
         if paths.conflicts(pattern, file)
     }
-
-
-@writes
-def cancel(store: Store, who: Identity, task: int, *, reason: str = "", now: float) -> bool:
-    """Stop a task of this sender; an admin stops any. Return False if it had ended before."""
-    need(who, WORK)
-    about = get_visible_task(store, who, task)
-    if not may_steer(store, who, about):
-        raise Forbidden(f"Task {task} was sent by another identity.")
-    return tasks.cancel(store, task, now=now, reason=reason or f"cancelled by {who.name}")

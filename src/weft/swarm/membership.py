@@ -7,8 +7,6 @@ import secrets
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from weft import bounds
 from weft.config import API_SLOTS
 from weft.errors import Forbidden, InputError
@@ -26,7 +24,7 @@ from weft.store.members import join as register
 from weft.store.store import reads, writes
 from weft.store.workers import find_workers, get_worker, list_workers, no_worker
 from weft.swarm.access import get_acting
-from weft.swarm.identity import READ, WORK, Identity, has, is_foreign, need, need_member
+from weft.swarm.identity import READ, WORK, Identity, need, need_member
 from weft.swarm.swarm_records import Member
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -71,7 +69,6 @@ def join(
         slots=min(usual_tasks, bounds.TASKS) if max_tasks is None else max_tasks,
         # An admin may bring it back, but does not take it over.
         token=who.token if before is None or before.token is None else before.token,
-        tenant=who.tenant if before is None else before.tenant,
         is_lead=is_lead,
         role=role,
         capabilities=tuple(capabilities),
@@ -104,8 +101,11 @@ def _fresh_id(name: str) -> str:
 
 @reads
 def get_member(store: Store, who: Identity, id: str, *, now: float) -> Member:
-    worker = _visible(who, get_worker(store, id, now=now))
-    return _hide_tasks(who, _get(store, id, now=now), worker)
+    need(who, READ)
+    worker = get_worker(store, id, now=now)
+    if worker.kind is not WorkerKind.API or worker.token is None:
+        raise no_worker(worker.id)
+    return _get(store, id, now=now)
 
 
 @reads
@@ -117,15 +117,13 @@ def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
 
 @reads
 def list_members(store: Store, who: Identity, *, now: float) -> list[Member]:
-    """List the present members that this identity may see."""
+    """List the present members."""
     need(who, READ)
     held, offers = list_held(store), list_offers(store)
     return [
-        _hide_tasks(
-            who, _member(worker, held.get(worker.id, []), offers.get(worker.id, [])), worker
-        )
+        _member(worker, held.get(worker.id, []), offers.get(worker.id, []))
         for worker in list_workers(store, now=now)
-        if worker.token is not None and (who.tenant is None or worker.tenant in (None, who.tenant))
+        if worker.token is not None
     ]
 
 
@@ -155,23 +153,6 @@ def close(store: Store, who: Identity, id: str, *, now: float) -> None:
     part(store, id, now=now)
 
 
-def _visible(who: Identity, worker: Worker) -> Worker:
-    need(who, READ)
-    foreign = worker.tenant is not None and is_foreign(who, worker.tenant)
-    if worker.kind is not WorkerKind.API or worker.token is None or foreign:
-        raise no_worker(worker.id)
-    return worker
-
-
-def _hide_tasks(who: Identity, member: Member, worker: Worker) -> Member:
-    """Hide the tasks of a member that works for several tenants; a tenant sees only that it is
-    busy."""
-    own = worker.token == who.token and has(who, WORK)
-    if own or who.tenant is None or who.tenant == member.tenant:
-        return member
-    return replace(member, tasks=(), offers=())
-
-
 def _get(store: Store, id: str, *, now: float) -> Member:
     held, offers = list_held(store, id), list_offers(store, id)
     return _member(get_worker(store, id, now=now), held.get(id, []), offers.get(id, []))
@@ -184,7 +165,6 @@ def _member(worker: Worker, held: Sequence[Held], offers: Sequence[int]) -> Memb
         is_lead=worker.is_lead,
         role=worker.role,
         capabilities=worker.capabilities,
-        tenant=worker.tenant,
         status=worker.status,
         capacity=worker.capacity,
         tasks=tuple(held),

@@ -86,7 +86,6 @@ def _notices(store: Store, worker: Worker) -> Trigger | None:
             worker.id,
             sender=sender_name(worker.id),
             is_lead=worker.is_lead,
-            tenant=worker.tenant,
         )
     )
     return Trigger(kind="finished", finished=ends, ack=of_notices(ends)) if ends else None
@@ -108,9 +107,7 @@ def _work(store: Store, worker: Worker, *, now: float) -> Trigger | None:
 
 
 def _may_have_work(store: Store, worker: Worker, now: float) -> bool:
-    return may_have_work(
-        store, worker.id, tenant=worker.tenant, capabilities=worker.capabilities, now=now
-    )
+    return may_have_work(store, worker.id, capabilities=worker.capabilities, now=now)
 
 
 def take_back(store: Store, trigger: Trigger, *, now: float) -> None:

@@ -31,7 +31,6 @@ class Member(Struct, frozen=True, kw_only=True):
     is_lead: bool
     role: str
     capabilities: tuple[str, ...]
-    tenant: str | None  # the tenant whose tasks it takes; None: all
     status: str  # idle, busy or offline: derived, never stored
     capacity: Capacity
     tasks: tuple[Held, ...]

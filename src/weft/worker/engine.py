@@ -34,13 +34,12 @@ from weft.gate.check_run import end_orphaned_check
 from weft.gate.gate_loop import Gate
 from weft.gate.merge import MergeCandidate, merge
 from weft.git.object_store import open_object_store
-from weft.git.remotes import list_remotes
-from weft.git.shared_remote import RemotePublisher, SharedRemote
 from weft.model import ONE_TASK, Grant, Lease, Worker
-from weft.process import cgroup, process_table, sandbox
+from weft.process import box, cgroup, process_table
 from weft.process.launcher import Launcher
 from weft.process.process_identity import ProcessPlace, boottime, get_place
 from weft.process.process_table import Process
+from weft.project.boxes import find_container
 from weft.project.own_repository import get_repository
 from weft.project.site import Site, Transport
 from weft.redaction import list_secrets
@@ -107,22 +106,14 @@ def open_site(
             repository=repository,
             config=config,
             launcher=launcher,
-            able=sandbox.available(),
+            able=box.available(find_container(config.sandbox)),
             environment=environment,
             combine=lambda tip, candidates: _combine(root, tip, candidates),
             mcp=mcp or (config.server and f"{config.server}/mcp"),
             checks=checks,
-            publisher=_find_publisher(root, repository, config),
         )
         site.looks.soon(root)  # by the time an agent starts it is known
         yield site
-
-
-def _find_publisher(root: Path, repository: str, config: Config) -> RemotePublisher | None:
-    if config.remote is None:
-        return None
-    url = list_remotes(root).get(config.remote, config.remote)
-    return RemotePublisher(root, SharedRemote(url=url, repository=repository))
 
 
 @contextmanager
@@ -148,9 +139,11 @@ def open_host_site(
             repository=repository,
             config=config,
             launcher=launcher,
-            able=sandbox.available(),
+            able=box.available(find_container(config.sandbox)),
             environment=environment,
-            combine=lambda tip, candidates: _combine(mirror, tip, candidates),
+            combine=lambda tip, candidates: git.outlast_gc(
+                lambda: _combine(mirror, tip, candidates)
+            ),
             transport=transport,
             host=host,
             mcp=mcp,
@@ -347,8 +340,6 @@ async def guard(site: Site, worker: str) -> None:
     gates: set[str] = set()
     async with anyio.create_task_group() as group:
         group.start_soon(_learn_loop, site)
-        if site.publisher is not None:
-            group.start_soon(_publish_loop, site, site.publisher)
         with site.store.listen("work") as listener:
             while True:
                 try:
@@ -386,26 +377,6 @@ async def _learn_loop(site: Site) -> None:
                 await run_sync(update_paths, site.store, run)
         except StoreError as error:
             log.warning("could not update the order of tasks: %s", error)
-
-
-async def _publish_loop(site: Site, publisher: RemotePublisher) -> None:
-    """Keep the git remote that hosts reach up to date with this repository."""
-    failure = ""
-    fetched = -_NET
-    with site.store.listen("work") as listener:
-        while True:
-            try:
-                if anyio.current_time() - fetched >= _NET:
-                    await run_sync(publisher.fetch_candidates)
-                    fetched = anyio.current_time()
-                await run_sync(publisher.publish)
-                failure = ""
-            except WeftError as error:
-                if str(error) != failure:
-                    log.warning("cannot publish to the remote: %s", error)
-                failure = str(error)
-                await anyio.sleep(_BREATH)
-            await wait_rung(listener, seconds=_NET)
 
 
 async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> None:

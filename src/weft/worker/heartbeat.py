@@ -131,14 +131,18 @@ class Presence:
     def _guard_objects(self) -> None:
         """Keep `git gc` away while attempts, checks and gates make objects."""
         try:
-            if any(
-                lease.kind not in ("run", "projection") for lease in list_open(self._site.store)
-            ):
-                gc_lock.hold(self._site.common)
-            else:
+            busy = self._makes_objects()
+            if not busy:
                 gc_lock.release(self._site.common)
+                busy = self._makes_objects()  # an attempt may have begun before the release
+            if busy:
+                gc_lock.hold(self._site.common)
         except OSError as error:
             log.warning("could not lock out `git gc`: %s", error)
+
+    def _makes_objects(self) -> bool:
+        leases = list_open(self._site.store)
+        return any(lease.kind not in ("run", "projection") for lease in leases)
 
     def depart(self) -> None:
         with suppress(OSError):

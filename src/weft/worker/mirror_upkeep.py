@@ -34,6 +34,7 @@ from weft.store.tasks import get_task
 from weft.workspace.archive import drop_branches
 from weft.workspace.leftovers import size
 from weft.workspace.names import ARCHIVE, BRANCHES, TRUNKS, trunk_ref
+from weft.workspace.workspace_records import WorkspacePool
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def tend_mirrors(site: Site, host: str, most: int = MOST) -> bool:
         _drop_work(site, kept)
         _remove_attempts(site, _OLD)
         collect_garbage(site.common)
-        if size(site.common.parent) > most:
+        if _total(site.common.parent) > most:
             workspace.clean(site.root, terms=site.terms(), landed=kept)
             _remove_attempts(site, 0.0)
             collect_garbage(site.common)
@@ -132,11 +133,18 @@ def _delete_unused(own: Path, most: int) -> None:
     """Delete other mirrors, those that were not used for longest first, down to the bound."""
     mirrors = [path for path in own.parent.glob("*.git") if path != own and path.is_dir()]
     for mirror in sorted(mirrors, key=last_use):
-        if size(own.parent) <= most:
+        if _total(own.parent) <= most:
             return
         with taking_mirror(mirror) as free:
             if free and not _has_work(mirror):
+                workspace.clean(mirror)  # its working trees lie elsewhere
                 delete_tree(mirror)
+
+
+def _total(mirrors: Path) -> int:
+    """Return the bytes of all mirrors with the working trees of their workspaces."""
+    roots = [root for path in mirrors.glob("*.git") for root in WorkspacePool(common=path).roots()]
+    return sum(map(size, (mirrors, *roots)))
 
 
 def _has_work(mirror: Path) -> bool:

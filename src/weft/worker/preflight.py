@@ -30,7 +30,7 @@ from weft.gate.base_check import (
     list_own_checks,
 )
 from weft.gate.base_report import describe_base
-from weft.gate.check_run import CheckRun, Command
+from weft.gate.check_run import CheckRun, Command, find_telling_line, read_running_check
 from weft.gate.policy.gate_records import Purpose
 from weft.git import Commit
 from weft.model import ONE_TASK
@@ -50,8 +50,13 @@ log = logging.getLogger(__name__)
 
 _ROOM = 0.5  # seconds between two tries to get the lease of a check
 
-Begin = Callable[[], None]
-"""Called before a check starts that may take long."""
+Watch = Callable[[float, str], bool]
+"""Called before a check starts and each second of it, with its seconds and its last line of output;
+returns False to stop the check."""
+
+
+def watch_nothing(_seconds: float, _line: str) -> bool:
+    return True
 
 
 class BaseAsked(Struct, frozen=True, kw_only=True):
@@ -79,46 +84,46 @@ def ask_about(prepared: PreparedRun) -> BaseAsked:
 
 
 def preflight_checkout(
-    project: Project, begin: Begin = lambda: None, *, agent: str = USUAL_AGENT
-) -> list[str]:
-    """Check HEAD and an agent under the present `weft.toml`; return the faults with their cures.
+    project: Project, watch: Watch = watch_nothing, *, agent: str = USUAL_AGENT
+) -> tuple[str, str]:
+    """Check an agent and HEAD under the present `weft.toml`; return the fault of each with its
+    cure, or "".
 
     `weft init` and `weft doctor --check` call it.
     """
-    faults = []
+    agent_fault = ""
     settings = RunSettings(gate=project.config.gate, workspace=project.config.workspace)
     with project.open_store() as store:
         try:
             require_agents(project, store, {agent: read_agent(project.root, agent)})
         except InputError as error:
-            faults.append(str(error))
+            agent_fault = str(error)
         try:
-            checked = preflight(project, store, BaseAsked(base="HEAD", settings=settings), begin)
+            checked = preflight(project, store, BaseAsked(base="HEAD", settings=settings), watch)
         except git.NoSuchCommit:
-            faults.append("The repository has no commit yet; agents start from one. Commit first.")
-        else:
-            faults += filter(None, [checked.text])
-    return faults
+            fault = "The repository has no commit yet; agents start from one. Commit first."
+            return agent_fault, fault
+    return agent_fault, checked.text
 
 
 def require_base(
-    project: Project, store: Store, asked: BaseAsked, begin: Begin = lambda: None
+    project: Project, store: Store, asked: BaseAsked, watch: Watch = watch_nothing
 ) -> BaseChecked:
     """Check a base; raise an `InputError` with the cure if it is not in order."""
-    checked = preflight(project, store, asked, begin)
+    checked = preflight(project, store, asked, watch)
     if checked.text:
         raise InputError(checked.text)
     return checked
 
 
 def find_known_red(
-    project: Project, store: Store, asked: BaseAsked, begin: Begin = lambda: None
+    project: Project, store: Store, asked: BaseAsked, watch: Watch = watch_nothing
 ) -> tuple[str, ...]:
     """Check a base; return the names of the tests that fail there.
 
     Raise an `InputError` if another fault is found, or if the names cannot be read.
     """
-    checked = preflight(project, store, asked, begin)
+    checked = preflight(project, store, asked, watch)
     if checked.result.fault is not BaseFault.RED:
         if checked.text:
             raise InputError(checked.text)
@@ -126,16 +131,15 @@ def find_known_red(
     failed = checked.result.failed_tests
     if failed.fault:
         raise InputError(
-            f"--allow-red needs the names of the failed tests, and {failed.fault}. It works with "
-            f"one run of pytest or unittest as the check.\n{checked.text}"
+            f"--allow-red cannot tell which tests fail: {failed.fault}.\n{checked.text}"
         )
     return tuple(sorted(failed.names))
 
 
 def preflight(
-    project: Project, store: Store, asked: BaseAsked, begin: Begin = lambda: None
+    project: Project, store: Store, asked: BaseAsked, watch: Watch = watch_nothing
 ) -> BaseChecked:
-    """Check a base, unless it is known to pass; call `begin` before a command runs."""
+    """Check a base, unless it is known to pass; call `watch` while its commands run."""
     config = project.config.with_run(asked.settings)
     commands = BaseCommands(gate=asked.settings.gate.run, own=asked.own)
     commit = git.get_commit(project.root, asked.base)
@@ -143,20 +147,25 @@ def preflight(
     ids = base_ids(commands, config, project.environment, files.name())
     if is_base_known(store, commit.tree, ids):
         return BaseChecked(commit=commit.id, result=BaseResult(), known=True, text="")
-    begin()
+    watch(0.0, "")
     with open_site(store, project.root, config, project.environment) as site:
-        result = anyio.run(_check, site, commit, commands, ids)
+        result = anyio.run(_check, site, commit, commands, ids, watch)
     text = describe_base(site, commit.id, asked.base, result)
     return BaseChecked(commit=commit.id, result=result, known=False, text=text)
 
 
-async def _check(site: Site, commit: Commit, commands: BaseCommands, ids: BaseIds) -> BaseResult:
+async def _check(
+    site: Site, commit: Commit, commands: BaseCommands, ids: BaseIds, watch: Watch
+) -> BaseResult:
     presence = Presence(site, 1, get_place(), kind=ONE_TASK)
     await run_sync(presence.register)
     try:
         fence = await _take(site, presence)
         try:
-            return await _check_leased(site, presence, fence, commit, commands, ids)
+            result = await _check_leased(site, presence, fence, commit, commands, watch)
+            if result.fault is None:
+                await run_sync(_record, site, fence, commit, commands, ids, result)
+            return result
         finally:
             with anyio.CancelScope(shield=True):
                 await run_sync(lambda: release(site.store, fence, now=time.time(), reason="ended"))
@@ -188,16 +197,28 @@ async def _check_leased(
     fence: int,
     commit: Commit,
     commands: BaseCommands,
-    ids: BaseIds,
+    watch: Watch,
 ) -> BaseResult:
     check = CheckRun(site, fence, NO_RUN)
+    started = time.monotonic()
+    result: BaseResult | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(_keep_renewed, site, presence, fence, check)
+        group.start_soon(_show, check, watch, started, group.cancel_scope)
         result = await check_base(check, commit, commands)
         group.cancel_scope.cancel()
-    if result.fault is None:
-        await run_sync(_record, site, fence, commit, commands, ids, result)
-    return result
+    return result or BaseResult(
+        fault=BaseFault.STOPPED, command=commands.gate, seconds=time.monotonic() - started
+    )
+
+
+async def _show(check: CheckRun, watch: Watch, started: float, scope: anyio.CancelScope) -> None:
+    """Call a watch each second; cancel the check if it says so."""
+    while True:
+        await anyio.sleep(1)
+        output = await run_sync(read_running_check, check.directory, check.site.store.redactor)
+        if not watch(time.monotonic() - started, find_telling_line(output)):
+            scope.cancel()
 
 
 async def _keep_renewed(site: Site, presence: Presence, fence: int, check: CheckRun) -> None:

@@ -18,6 +18,7 @@ from weft.errors import find_passing_fault
 from weft.model import Lease, LeaseState, Worker, WorkerKind
 from weft.store import Store
 from weft.store.leases import free_proved_dead, list_open, suspect_overdue
+from weft.store.tasks import evict_overdue
 from weft.store.workers import depart, find_workers, list_workers
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,8 @@ def sweep(
         if death is not None:
             log.info("worker %s is gone: %s", worker.id, death)
             depart(store, worker.id, now=now)
+    if store.tuning.capacity_wait:
+        evict_overdue(store, now=now)
     suspects = suspect_overdue(store, now=now)
     holders = find_workers(store, {lease.worker for lease in suspects if lease.worker}, now=now)
     silence.forget_all_but([*list_workers(store, now=now), *holders.values()])

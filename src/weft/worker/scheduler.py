@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -42,7 +43,6 @@ from weft.store.wake import Listener
 
 log = logging.getLogger(__name__)
 
-_NET: Final = 5.0  # seconds between two requests for tasks without a ring
 _LOOK: Final = 0.1  # seconds between two looks at the output of agents
 _MEASURE: Final = 5.0  # seconds between two looks at all files of all workspaces
 _SOON: Final = 0.02  # the shortest wait for a task that is due
@@ -145,7 +145,7 @@ class Scheduler:
         """Fill free slots after each ring, end of an attempt, or due time of a parked task."""
         while True:
             begun = False
-            patience = _NET
+            patience = self._site.config.tuning.capacity_poll
             try:
                 await self._stop_lost()
                 faulty = self._faulty_until - time.monotonic()
@@ -153,7 +153,8 @@ class Scheduler:
                     patience = faulty
                 elif self.busy < self._slots and not self._draining:
                     begun = await self._begin_more(group)
-                    patience = _NET if begun else await run_sync(self._until_due)
+                    if not begun:
+                        patience = await run_sync(self._until_due)
             except WeftError as error:
                 log.warning("could not ask for tasks: %s", error)
             if not begun:
@@ -349,7 +350,10 @@ class Scheduler:
 
     def _leave_room(self) -> None:
         """End the attempt that uses most of a disk that is almost full."""
-        short = find_shortage(self._site.common, self._site.config.workspace.spare_disk_mb << 20)
+        rules = self._site.config.workspace
+        disks = (self._site.common, *([Path(rules.root).expanduser()] if rules.root else []))
+        shortages = (find_shortage(disk, rules.spare_disk_mb << 20) for disk in disks)
+        short = next(filter(None, shortages), None)
         if short is None or time.monotonic() < self._measured + _MEASURE:
             return
         self._measured = time.monotonic()
@@ -446,7 +450,8 @@ class Scheduler:
     def _until_due(self) -> float:
         """Return the seconds to wait without admissible tasks: until a parked task is due."""
         due = find_next_due(self._site.store)
-        return _NET if due is None else min(_NET, max(_SOON, due - time.time()))
+        net = self._site.config.tuning.capacity_poll
+        return net if due is None else min(net, max(_SOON, due - time.time()))
 
     def _renew(self) -> list[int]:
         fences = [*self._attempts, *self._starting]

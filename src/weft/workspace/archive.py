@@ -37,7 +37,11 @@ class Kept(Struct, frozen=True, kw_only=True):
 def keep(workspace: Workspace) -> Kept:
     """Archive all work in a workspace that no reference reaches, as far as its objects are
     complete."""
-    mount = inspection.find_mount(workspace.slot.directory)
+    return git.outlast_gc(lambda: _keep(workspace))
+
+
+def _keep(workspace: Workspace) -> Kept:
+    mount = inspection.find_mount(workspace.slot)
     if mount is not None:
         return Kept(obstacle=f"Something is mounted at {mount}; unmount it: umount {mount}")
     inspection.disarm(workspace)

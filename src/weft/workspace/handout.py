@@ -7,6 +7,7 @@ checked out afterwards, in parallel. A process that dies in between leaves a rec
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from weft import git
 from weft.errors import BranchTaken, InputError, WorkspaceError
 from weft.git import Commit, GitFailed, Update
-from weft.workspace import archive, worktree
+from weft.workspace import archive, place, worktree
 from weft.workspace.locks import Lock, handed_on
 from weft.workspace.names import BRANCHES
 from weft.workspace.nested_repositories import fill_submodules
@@ -147,23 +148,27 @@ def _register(
         home=pool.home,
     )
     with registering(pool) as alone:
+        root = place.open_place(pool.common, terms.rules.root)
         slot, lock = _choose(pool, branch, commit, terms, preferred)
         with handed_on(lock):
             record = slot.get_record()
-            if _may_renew(slot, record, settings):
+            if _may_renew(slot, record, settings, root):
+                ours = replace(ours, place=record.place)
                 slot.write_record(replace(ours, admin=record.admin))
                 _create_branch(slot, branch, commit)
                 return slot, lock, record.tree, record.kept
-            _start_over(slot, record)
+            slot = _start_over(slot, record, root)
+            ours = replace(ours, place=str(slot.outer_tree or ""))
             slot.write_record(ours)
             slot.write_record(replace(ours, admin=_make(slot, branch, commit, (lock, alone))))
             return slot, lock, None, {}
 
 
-def _may_renew(slot: Slot, record: Record, settings: Mapping[str, str]) -> bool:
+def _may_renew(slot: Slot, record: Record, settings: Mapping[str, str], root: Path | None) -> bool:
     return (
         record.phase is WorkspacePhase.FREE
         and record.home == slot.pool.home
+        and slot.tree.parent == (root or slot.directory)
         and worktree.is_present(slot)
         and worktree.admin_directory(slot, record) is not None
         and slot.index.exists()
@@ -229,7 +234,7 @@ def _take_over(slot: Slot, branch: str, terms: Terms) -> Lock:
     with handed_on(lock):
         record = slot.get_record()
         if record.branch == branch:  # and not freed just now
-            _keep_abandoned(slot, record, lock, terms)
+            _keep_abandoned(slot.pool.slot(slot.number, record), record, lock, terms)
     return lock
 
 
@@ -265,10 +270,21 @@ def _create(slot: Slot) -> None:
     os.rename(fresh, slot.directory)
 
 
-def _start_over(slot: Slot, record: Record) -> None:
-    """Remove the files of a workspace that is not ready, and its branch if that has no commit."""
+def _start_over(slot: Slot, record: Record, root: Path | None) -> Slot:
+    """Remove the files of a workspace that is not ready, and its branch if that has no commit.
+
+    Return the workspace with a working tree that does not exist yet, in `root`.
+    """
     worktree.remove_files(slot, record)
     drop_unused_branch(slot, record)
+    if slot.outer_tree is not None and slot.outer_tree.parent != root:
+        place.drop_unused(slot.outer_tree.parent)
+    if root is None:
+        return slot.pool.slot(slot.number)
+    # A user who deletes `.git/weft` leaves working trees without a record, maybe with work.
+    endings = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    trees = (root / f"{slot.inner_tree.name}{ending}" for ending in endings)
+    return replace(slot, outer_tree=next(tree for tree in trees if not os.path.lexists(tree)))
 
 
 def drop_unused_branch(slot: Slot, record: Record) -> None:

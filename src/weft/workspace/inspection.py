@@ -20,7 +20,7 @@ from typing import Final
 
 from weft.errors import WorkspaceError
 from weft.git.trees import Differences
-from weft.workspace.workspace_records import Workspace
+from weft.workspace.workspace_records import Slot, Workspace
 
 DEPTH: Final = 200  # directories within each other
 ENTRIES: Final = 4_000_000  # files and directories in all, ignored ones included
@@ -88,24 +88,24 @@ def refuse_without_room(workspace: Workspace, total: int) -> None:
         )
 
 
-def find_mount(directory: Path) -> str | None:
-    """Return a mount point below a directory; None if there is none or the system does not tell."""
+def find_mount(slot: Slot) -> str | None:
+    """Return a mount point in a workspace; None if there is none or the system does not tell."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
         return None
-    top = os.path.realpath(directory) + os.sep
+    tops = tuple(os.path.realpath(place) + os.sep for place in (slot.directory, slot.tree))
     for line in lines:
         # Blanks and similar characters are written as three octal digits.
         place = os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), line.split()[4]))
-        if place.startswith(top):
+        if (place + os.sep).startswith(tops):
             return place
     return None
 
 
-def refuse_mounts(directory: Path) -> None:
-    """Raise `Unkeepable` if there is a mount below a directory: deleting would reach into it."""
-    mount = find_mount(directory)
+def refuse_mounts(slot: Slot) -> None:
+    """Raise `Unkeepable` if there is a mount in a workspace: deleting would reach into it."""
+    mount = find_mount(slot)
     if mount is not None:
         raise Unkeepable(f"Something is mounted at {mount}; unmount it: umount {mount}")
 

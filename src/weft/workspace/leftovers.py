@@ -20,7 +20,7 @@ from weft import git
 from weft.errors import WeftError, WorkspaceError
 from weft.git import RefMoved, Update
 from weft.git.disk import delete_tree
-from weft.workspace import archive
+from weft.workspace import archive, place
 from weft.workspace.handout import drop_unused_branch
 from weft.workspace.locks import Lock
 from weft.workspace.names import ARCHIVE, BRANCHES, OLD_BRANCHES
@@ -86,6 +86,7 @@ def clean(
     """
     pool = WorkspacePool.of(repository)
     archived: list[str] = []
+    roots = pool.roots()
     freed, kept = _free_slots(
         pool, wanted, lambda slot, lock: _try_to_empty(slot, lock, archived, terms or Terms())
     )
@@ -93,6 +94,9 @@ def clean(
     _drop_landed_archives(pool, landed)
     freed += [_describe_branch(branch) for branch in dropped]
     freed += _empty_trash(pool)
+    with registering(pool):
+        for root in set(roots).difference(pool.roots()):
+            place.drop_unused(root)
     return LeftoverReport(freed=tuple(freed), kept=tuple(kept), archived=tuple(archived))
 
 
@@ -136,6 +140,7 @@ def _empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | N
     record = slot.find_record()
     if record is None:  # another cleaner was faster
         return None
+    slot = slot.pool.slot(slot.number, record)
     if record.phase is WorkspacePhase.READY:
         tear_down(slot, terms)
         kept = archive.keep(Workspace.of(slot, record, lock, terms))
@@ -207,8 +212,9 @@ def _empty_trash(pool: WorkspacePool) -> list[Leftover]:
 def _describe(slot: Slot, why: str) -> Leftover:
     record = slot.find_record()
     branch = record.branch if record is not None else None
-    name = f"{slot.directory}" + (f" ({branch})" if branch else "")
-    return Leftover(kind="workspace", name=name, why=why, bytes=size(slot.directory))
+    name = f"{slot.tree}" + (f" ({branch})" if branch else "")
+    disk = size(slot.directory) + (size(slot.outer_tree) if slot.outer_tree is not None else 0)
+    return Leftover(kind="workspace", name=name, why=why, bytes=disk)
 
 
 def _describe_branch(branch: str) -> Leftover:

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+INDEX_LOCK: Final = "index.lock"  # of git
+OWN_LOCK: Final = "weft-land.lock"
+"""The file that git's lock of the index is a link to, while `weft land` holds it."""
+
 _PAUSE: Final = 0.01
 
 
@@ -71,3 +75,20 @@ def handed_on(lock: Lock) -> Iterator[None]:
     except BaseException:
         lock.close()
         raise
+
+
+def land_lock(common: Path) -> Lock:
+    """Return the lock that `weft land` holds while it works on a repository."""
+    return Lock(common / "weft" / "land.lock")
+
+
+def drop_index_lock(common: Path) -> None:
+    """Remove git's lock of the index if a killed `weft land` left it."""
+    own = common / OWN_LOCK
+    if not own.exists():
+        return
+    with contextlib.closing(land_lock(common)) as lock, contextlib.suppress(FileNotFoundError):
+        if lock.attempt():
+            if os.path.samefile(own, common / INDEX_LOCK):
+                (common / INDEX_LOCK).unlink()
+            own.unlink()

@@ -1,9 +1,10 @@
 """Names of branches and archive references: every id has a valid and unique name.
 
-Only lower-case letters, digits, `-`, `_` and single inner dots stand for themselves; every other
-byte is `%` and two digits. So are upper-case letters, since some file systems keep references that
-differ in case in the same file. The empty id is `%`. A very long id is cut and ends with `%-` and a
-digest, which no other name contains.
+Letters, digits, `-`, `_` and single inner dots stand for themselves; every other byte is `%` and
+two digits. Capital letters become small, since some file systems keep references that differ in
+case in the same file; `%+` and a number tell which were capital: `LOOP-3` is `loop-3%+f`. The
+empty id is `%`. A very long id is cut and ends with `%-` and a digest, which no other name
+contains.
 """
 
 from __future__ import annotations
@@ -68,11 +69,14 @@ def component(text: str) -> str:
     data = text.encode("utf-8", errors="surrogatepass")
     if not data:
         return "%"
-    encoded = "".join(_encode(data, place) for place in range(len(data)))
+    capitals = sum(1 << place for place, byte in enumerate(data) if 65 <= byte <= 90)
+    small = data.lower()
+    encoded = "".join(_encode(small, place) for place in range(len(data)))
+    encoded += f"%+{capitals:x}" if capitals else ""
     if len(encoded) <= _LONGEST:
         return encoded
     # 128 bits are enough: programs make such ids, and none is chosen to collide.
-    cut = re.sub(r"%[0-9a-f]?\Z|\.\Z", "", encoded[: _LONGEST - 34])
+    cut = re.sub(r"%[0-9a-f]?\Z|\.\Z", "", encoded[: _LONGEST - 34].partition("%+")[0])
     return f"{cut}%-{hashlib.sha256(data).hexdigest()[:32]}"
 
 

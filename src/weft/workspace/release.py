@@ -76,6 +76,8 @@ def _free(workspace: Workspace) -> None:
     drop_unused_branch(slot, record)
     record = replace(record, phase=WorkspacePhase.MAKING, branch=None)
     slot.write_record(record)
+    if slot.scratch.is_dir():
+        worktree.discard(slot.pool, slot.scratch)
     if (
         admin is None
         or not worktree.is_present(slot)

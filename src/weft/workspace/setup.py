@@ -6,6 +6,7 @@ be stale.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shutil
@@ -19,6 +20,8 @@ from weft import paths, process
 from weft.config import WorkspaceSettings
 from weft.errors import SetUpFailed
 from weft.git.repository import find_ignored, find_top_level
+from weft.process.box import enclose, remove_command
+from weft.process.container_end import end_container
 from weft.workspace.workspace_records import Slot, Terms, Workspace
 from weft.workspace.worktree import quote_pattern
 
@@ -79,14 +82,9 @@ def tear_down(slot: Slot, terms: Terms) -> None:
     if record.to_tear_down is None or command is None or not slot.tree.is_dir():
         return
     log_file = slot.directory / "teardown.log"
+    variables = {**terms.environment, **record.to_tear_down}
     try:
-        status = process.run_logged(
-            command,
-            directory=slot.tree,
-            environment={**terms.environment, **record.to_tear_down},
-            log=log_file,
-            seconds=terms.rules.timeout,
-        )
+        status = _run_boxed(slot, terms, command, variables, log_file, terms.rules.timeout)
     except process.ProgramMissing as error:
         log.warning("could not start the teardown command of %s: %s", slot.tree, error)
     else:
@@ -174,15 +172,35 @@ def _run(
 ) -> None:
     log = workspace.slot.directory / "setup.log"
     try:
-        status = process.run_logged(
-            command, directory=workspace.path, environment=environment, log=log, seconds=seconds
-        )
+        status = _run_boxed(workspace.slot, workspace.terms, command, environment, log, seconds)
     except process.ProgramMissing as error:
         raise SetUpFailed(f"The set-up command does not exist: {error}") from error
     if status == 0:
         return
     how = f"did not end within {seconds:g} s" if status is None else f"ended with {status}"
     raise SetUpFailed(f"The set-up command {' '.join(command)!r} {how}.\n{_tail(log)}".rstrip())
+
+
+def _run_boxed(
+    slot: Slot,
+    terms: Terms,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    seconds: float,
+) -> int | None:
+    """Run a command of the project in its box; return None if its time ran out."""
+    name = f"weft-set-up-{hashlib.sha256(str(slot.directory).encode()).hexdigest()[:16]}"
+    box = slot.open_box(terms.box)
+    argv, variables = enclose(box, command, environment, cwd=slot.tree, name=name)
+    undo = remove_command(box, name)
+    end_container(undo, variables)  # of a weft that was killed here
+    try:
+        return process.run_logged(
+            argv, directory=slot.tree, environment=variables, log=log, seconds=seconds
+        )
+    finally:
+        end_container(undo, variables)
 
 
 def _tail(log: Path) -> str:

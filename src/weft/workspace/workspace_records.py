@@ -4,11 +4,12 @@
         locks/pool          held while a workspace is registered
         locks/7             held by the user of workspace 7 and its child processes
         7/record.json       the record; a directory without a record is not weft's
-        7/weft-7/           the working tree
         7/view/, 7/index    weft's own git view, which no agent's git uses
-        7/quarantine/       the separate git directory of a sandboxed agent
+        7/quarantine/       the separate git directory of boxed programs
+        7/tmp/              their temporary files
         trash/              renamed to here first, then deleted
 
+The working tree, weft-7, lies elsewhere; see `place`.
 Locks are never deleted: a process could otherwise hold a lock that others no longer see. Records
 are replaced whole, so a reader never sees half a record.
 """
@@ -16,6 +17,7 @@ are replaced whole, so a reader never sees half a record.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -25,13 +27,15 @@ from types import TracebackType
 from typing import Final
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from weft.config import WorkspaceSettings
+from weft.config import BoxKind, WorkspaceSettings
 from weft.errors import InUse, WorkspaceError
 from weft.git import GitView, common_directory
 from weft.git.disk import write_whole
 from weft.process import Breaker
+from weft.process.box import Box
+from weft.workspace import place
 from weft.workspace.filters import lfs_settings
 from weft.workspace.locks import Lock
 
@@ -53,6 +57,7 @@ class Record(Struct, frozen=True, kw_only=True):
     settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
     owner: str = ""  # a text of the caller
     home: str = ""  # the git directory it was made in; a copied repository has another
+    place: str = ""  # its working tree; "" below the git directory, as an earlier weft had all
     kept: Mapping[str, str] = field(default_factory=dict)  # directories and their locks' digests
     to_tear_down: Mapping[str, str] | None = None  # variables of its set-up, until the teardown ran
 
@@ -73,7 +78,7 @@ class WorkspacePool(Struct, frozen=True, kw_only=True):
     @property
     def home(self) -> str:
         """The git directory by inode and path. Workspaces name it in their files."""
-        return f"{self.common.stat().st_ino} {self.common}"
+        return place.read_home(self.common)
 
     @property
     def locks(self) -> Path:
@@ -84,20 +89,34 @@ class WorkspacePool(Struct, frozen=True, kw_only=True):
         return self.directory / "trash"
 
     @property
-    def trashes(self) -> tuple[Path, Path]:
-        """The trash on the workspaces' file system, and the trash on that of git."""
-        return self.trash, self.common / "weft-trash"
+    def trashes(self) -> Iterator[Path]:
+        """The trash of the records, that on the file system of git, and those of working trees."""
+        yield from (self.trash, self.common / "weft-trash")
+        yield from (root / "trash" for root in self.roots())
 
     def trash_beside(self, path: Path) -> Path:
         """Return a trash path on the file system of a path, so that renaming works."""
-        ours, beside_git = self.trashes
-        alike = os.stat(path.parent).st_dev == os.stat(self.directory).st_dev
-        place = ours if alike else beside_git
-        place.mkdir(parents=True, exist_ok=True)
-        return place
+        device = os.stat(path.parent).st_dev
+        trash = next(
+            (trash for trash in self.trashes if os.stat(trash.parent).st_dev == device), self.trash
+        )
+        trash.mkdir(parents=True, exist_ok=True)
+        return trash
 
-    def slot(self, number: int) -> Slot:
-        return Slot(pool=self, number=number)
+    def roots(self) -> list[Path]:
+        """List the directories outside the git directory that hold working trees."""
+        roots = {slot.tree.parent for slot, _ in self.registered() if slot.tree != slot.inner_tree}
+        return sorted(root for root in roots if root.is_dir())
+
+    def slot(self, number: int, record: Record | None = None) -> Slot:
+        """Return a workspace with the working tree that its record names."""
+        slot = Slot(pool=self, number=number)
+        if record is None or not record.place:
+            return slot
+        tree: Path | None = Path(record.place)
+        if record.home != self.home:
+            tree = place.find_moved(Path(record.place), record.home, self.common)
+        return replace(slot, outer_tree=tree)
 
     def registered(self) -> list[tuple[Slot, Record]]:
         """List the workspaces that have a record, in order."""
@@ -106,13 +125,17 @@ class WorkspacePool(Struct, frozen=True, kw_only=True):
         except FileNotFoundError:
             return []
         numbers = sorted(int(name) for name in names if name.isdecimal() and name.isascii())
-        slots = [self.slot(number) for number in numbers]
-        return [(slot, record) for slot in slots if (record := slot.find_record()) is not None]
+        return [
+            (self.slot(number, record), record)
+            for number in numbers
+            if (record := self.slot(number).find_record()) is not None
+        ]
 
 
 class Slot(Struct, frozen=True, kw_only=True):
     pool: WorkspacePool
     number: int
+    outer_tree: Path | None = None  # the working tree, if it is outside the git directory
 
     @property
     def directory(self) -> Path:
@@ -120,6 +143,10 @@ class Slot(Struct, frozen=True, kw_only=True):
 
     @property
     def tree(self) -> Path:
+        return self.outer_tree or self.inner_tree
+
+    @property
+    def inner_tree(self) -> Path:
         return self.directory / f"weft-{self.number}"
 
     @property
@@ -133,6 +160,17 @@ class Slot(Struct, frozen=True, kw_only=True):
     @property
     def quarantine(self) -> Path:
         return self.directory / "quarantine"
+
+    @property
+    def scratch(self) -> Path:
+        return self.directory / "tmp"
+
+    def open_box(self, box: Box) -> Box:
+        """Return a box in which programs write this workspace, and have a /tmp of their own."""
+        self.scratch.mkdir(mode=0o700, exist_ok=True)
+        return dataclasses.replace(
+            box, writable=(self.tree, self.quarantine, *box.writable), scratch=self.scratch
+        )
 
     def find_record(self) -> Record | None:
         path = self.directory / "record.json"
@@ -183,6 +221,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     rules: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     breaker: Breaker = field(default_factory=Breaker)
     environment: Mapping[str, str] = field(default_factory=dict)  # of the teardown command
+    box: Box = Box(kind=BoxKind.OFF)  # of set-up and teardown commands
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
@@ -273,7 +312,7 @@ def lock_branch(pool: WorkspacePool, branch: str) -> tuple[Slot, Record, Lock] |
             raise InUse(f"The workspace of {branch} is in use.")
         current = slot.find_record()
         if current is not None and current.branch == branch:
-            return slot, current, lock
+            return pool.slot(slot.number, current), current, lock
         lock.close()
     return None
 

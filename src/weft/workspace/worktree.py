@@ -72,15 +72,20 @@ def find_checkout(repository: Path, ref: str) -> Path | None:
 def list_checkouts(repository: Path, ref: str) -> list[Path]:
     """List the working trees in which a person has a branch checked out. Workspaces do not
     count: agents may check out any branch there."""
-    ours = WorkspacePool.of(repository).directory
-    return [path for path in find_checkouts(repository, ref) if not path.is_relative_to(ours)]
+    return [path for path in find_checkouts(repository, ref) if not _is_ours(repository, path)]
+
+
+def _is_ours(repository: Path, tree: Path) -> bool:
+    pool = WorkspacePool.of(repository)
+    return tree.is_relative_to(pool.directory) or any(
+        tree in (slot.tree, Path(record.place)) for slot, record in pool.registered()
+    )
 
 
 def find_rebase(repository: Path, ref: str) -> Path | None:
     """Return the working tree in which a person rebases a branch; git counts it as detached."""
-    ours = WorkspacePool.of(repository).directory
     for path in list_working_trees(repository):
-        if path.is_relative_to(ours) or not path.is_dir():
+        if not path.is_dir() or _is_ours(repository, path):
             continue
         directory = git_directory(path)
         for name in ("rebase-merge", "rebase-apply"):
@@ -220,7 +225,7 @@ def reset(
     """
     assert record.tree is not None
     assert record.base is not None
-    inspection.refuse_mounts(slot.directory)
+    inspection.refuse_mounts(slot)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     before = dependencies.lock_digests(slot.tree, keep)
     try:
@@ -269,7 +274,7 @@ def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
 
 def remove_files(slot: Slot, record: Record | None) -> None:
     """Remove the working tree and its git entry; the record stays."""
-    inspection.refuse_mounts(slot.directory)
+    inspection.refuse_mounts(slot)
     admin = None if record is None else admin_directory(slot, record)
     if admin is not None:
         discard(slot.pool, admin)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from weft import __version__
-from weft.api.http import openapi, problem_details
+from weft.api.http import openapi, operation_routes, problem_details
 from weft.api.http.auth import TokenCheck
 from weft.api.http.connections import ConnectionBounds, Connections
 from weft.api.http.event_stream import Stream
@@ -21,7 +21,6 @@ from weft.api.http.git_endpoint import GitEndpoint
 from weft.api.http.guard import GIT, LOOPBACK, Bounds, Guard
 from weft.api.http.member_expiry import forget
 from weft.api.http.page import (
-    act_routes,
     needs_routes,
     resource_routes,
     review_page_routes,
@@ -57,6 +56,7 @@ _STREAM_THREADS: Final = 2  # for followers of events
 
 _ROUTERS: Final = (
     verb_routes,  # first, since worker hosts call them most often
+    operation_routes,
     task_routes,
     review_routes,
     member_routes,
@@ -73,7 +73,6 @@ _PAGE: Final = (
     review_page_routes,
     run_page_routes,
     resource_routes,
-    act_routes,
 )
 
 

@@ -11,7 +11,6 @@ from weft import bounds
 from weft.api.fields import (
     AckText,
     ClaimedPaths,
-    CommentFields,
     MemberFields,
     Name,
     Number,
@@ -84,12 +83,6 @@ class ReasonBody(Body):
     reason: Reason = ""
 
 
-class NewComment(CommentFields):
-    """A comment on a line, on a file (line 0), or on the whole candidate (no path)."""
-
-    model_config = _STRICT
-
-
 class Release(Body):
     fence: Number
     reason: Reason = ""
@@ -127,18 +120,12 @@ class NewMessage(Body):
     text: Annotated[str, Field(min_length=1, max_length=bounds.MESSAGE)]
 
 
-class Drain(Body):
-    undo: bool = False
-
-
-class NewLimit(Body):
-    capacity: Annotated[int, Field(ge=0, le=2**50)]
-
-
 class NewToken(Body):
     name: Name
     scopes: Annotated[list[Literal["read", "work", "admin"]], Field(min_length=1, max_length=3)]
-    tenant: Name | None = None
+    tenant: Name | None = Field(
+        default=None, description="Its tasks take turns with those of other tenants."
+    )
     agents: Annotated[list[Name], Field(max_length=100)] = Field(
         default=[],
         description="The agents it sends work to, `*` for all; none: those that are `open: yes`.",

@@ -38,13 +38,10 @@ class EventFilter:
 
     run: str | None = None
     task: int | None = None
-    tenant: str | None = None  # None: those of all tenants, and of none
 
     def fits(self, event: FollowedEvent) -> bool:
-        return (
-            (self.run is None or event.run == self.run)
-            and (self.task is None or event.task == self.task)
-            and (self.tenant is None or event.tenant == self.tenant)
+        return (self.run is None or event.run == self.run) and (
+            self.task is None or event.task == self.task
         )
 
 

@@ -149,8 +149,7 @@ def allowed_methods(app: FastAPI, path: str) -> list[str]:
 @cache
 def _pattern(template: str) -> str:
     parts = re.split(r"\{\w+\}", template)
-    rest = ".+" if template.endswith("/limits/{resource}") else "[^/]+"
-    return rest.join(re.escape(part) for part in parts)
+    return "[^/]+".join(re.escape(part) for part in parts)
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from msgspec import Struct, defstruct, to_builtins
-from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from weft import model
@@ -111,12 +110,6 @@ class LimitList(TypedDict):
     limits: list[model.Limit]
 
 
-class SetLimit(TypedDict):
-    resource: str
-    capacity: int
-    before: int | None
-
-
 class CostPage(Struct, frozen=True, kw_only=True):
     runs: tuple[run_costs.RunCost, ...]
     after: str | None  # for the next page; null: this was the last
@@ -139,10 +132,6 @@ class LogLines(TypedDict):
 
 class ReviewList(TypedDict):
     reviews: list[ReviewItem]
-
-
-class RemovedComment(TypedDict):
-    comment: int
 
 
 class Health(TypedDict):
@@ -249,13 +238,6 @@ def queue(view: queue_view.QueueView, most: int) -> Queue:
             for entry in view.entries[:most]
         ],
     }
-
-
-def run(record: model.Run, who: Identity) -> model.Run:
-    """Hide from a tenant where the server keeps the run's repository and plan."""
-    if who.tenant is None:
-        return record
-    return replace(record, repo="", plan=record.plan.rpartition("/")[2])
 
 
 def why(explained: explanation.Explanation) -> Why:

@@ -13,7 +13,6 @@ from weft import bounds
 from weft.api.fields import (
     AckText,
     ClaimedPaths,
-    CommentFields,
     MemberFields,
     Name,
     Number,
@@ -123,14 +122,6 @@ class GetReviews(SentFields):
 
 class GetReview(SentFields):
     task: Annotated[Number, Field(description="Its number.")]
-
-
-class ReviewAction(CommentFields):
-    action: Annotated[
-        Literal["comment", "send", "accept"],
-        Field(description="Add a draft of a comment; send the drafts to the agent; let it land."),
-    ]
-    candidate: Annotated[str, Field(min_length=1, max_length=100, description="From get_review.")]
 
 
 class AnswerComment(SentFields):

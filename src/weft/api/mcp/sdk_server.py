@@ -18,12 +18,10 @@ import mcp_types as types
 import msgspec
 from anyio.to_thread import run_sync
 from mcp.server import Server, ServerRequestContext
-from pydantic import ValidationError
-from pydantic.json_schema import GenerateJsonSchema
 
 from weft import __version__
 from weft.api.mcp.caller import Call
-from weft.api.mcp.catalogue import TOOLS, Tool
+from weft.api.mcp.catalogue import TOOLS, Tool, list_tools
 from weft.api.mcp.tool_results import FACE
 from weft.errors import WeftError
 from weft.store.attempt_reports import note_call
@@ -41,7 +39,6 @@ _INSTRUCTIONS: Final = (
     "poll_task brings messages, claim_files asks for more files. Everybody else joins first, "
     "polls for tasks, and ends each with store_progress."
 )
-_PROBLEMS: Final = 3  # wrong arguments that a refusal names
 _LONGEST_CALL: Final = 32_000  # characters of arguments in the log
 _LONGEST_ANSWER: Final = 4_000  # and of an answer
 
@@ -76,16 +73,10 @@ def _input_schema(name: str) -> Mapping[str, Any] | None:
 
 
 async def _list_tools(
-    _context: ServerRequestContext[Caller | None], _params: types.PaginatedRequestParams | None
+    context: ServerRequestContext[Caller | None], _params: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
-    return types.ListToolsResult(tools=[_described(name) for name in TOOLS])
-
-
-class _Schema(GenerateJsonSchema):
-    """Schemas without a title per field, which repeats its name: models read all of it."""
-
-    def field_title_should_be_set(self, _schema: object) -> bool:
-        return False
+    call = await _caller(context)
+    return types.ListToolsResult(tools=[_described(name) for name in list_tools(call.who)])
 
 
 @cache
@@ -95,7 +86,7 @@ def _described(name: str) -> types.Tool:
         name=name,
         title=tool.title,
         description=tool.description,
-        input_schema=tool.takes.model_json_schema(schema_generator=_Schema),
+        input_schema=tool.schema(),
         output_schema=_output_schema(tool.gives),
         annotations=types.ToolAnnotations(
             read_only_hint=tool.looks_only, destructive_hint=False, open_world_hint=False
@@ -118,19 +109,26 @@ async def _call_tool(
     if tool is None:
         return _refusal(f"There is no tool {params.name!r}; there are {', '.join(TOOLS)}.")
     try:
-        given = tool.takes.model_validate(params.arguments or {})
-        call = await _caller(context)
-    except ValidationError as error:
-        return _refusal(_explain(tool, error))
+        given = tool.parse(params.arguments or {})
+    except ValueError as error:
+        return _refusal(f"{tool.name} cannot be called like this: {error}.")
+    call = await _caller(context)
     try:
-        sentence, answer = await tool.run(call, given)
-    except WeftError as error:
-        await _note_call(call, tool, params.arguments or {}, str(error), refused=True)
-        return _refusal(str(error))
+        return await _run_tool(tool, call, given, params.arguments or {})
     except Exception:
         log.exception("the tool %s broke", params.name)
         return _refusal("weft itself broke while it did this; its log says more.")
-    await _note_call(call, tool, params.arguments or {}, sentence, refused=False)
+
+
+async def _run_tool(
+    tool: Tool, call: Call, given: object, arguments: Mapping[str, Any]
+) -> types.CallToolResult:
+    try:
+        sentence, answer = await tool.run(call, given)
+    except WeftError as error:
+        await _note_call(call, tool, arguments, str(error), refused=True)
+        return _refusal(str(error))
+    await _note_call(call, tool, arguments, sentence, refused=False)
     fields = msgspec.to_builtins(FACE.show(answer), enc_hook=plainly)
     return types.CallToolResult(
         content=[
@@ -174,14 +172,3 @@ async def _caller(context: ServerRequestContext[Caller | None]) -> Call:
 def _refusal(sentence: str) -> types.CallToolResult:
     content = types.TextContent(type="text", text=" ".join(sentence.split()))
     return types.CallToolResult(content=[content], is_error=True)
-
-
-def _explain(tool: Tool, error: ValidationError) -> str:
-    """Describe wrong arguments, without repeating them."""
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
-    shown = [
-        f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
-        for problem in problems[:_PROBLEMS]
-    ]
-    more = f" (and {len(problems) - _PROBLEMS} more)" if len(problems) > _PROBLEMS else ""
-    return f"{tool.name} cannot be called like this: {'; '.join(shown)}{more}."

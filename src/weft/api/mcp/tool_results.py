@@ -12,7 +12,6 @@ from typing import Final
 from msgspec import Struct
 
 from weft.api.shapes import Face, Shape
-from weft.candidate_records import ReviewComment
 from weft.gate.review_view import ReviewItem
 from weft.model import MET, Held, Message, Notice, State, Summary, Task, Wait
 from weft.swarm.sent_plan import PlanSent
@@ -69,12 +68,6 @@ class InReview(Struct, frozen=True, kw_only=True):
     reviews: tuple[ReviewItem, ...]
 
 
-class ReviewResult(Struct, frozen=True, kw_only=True):
-    candidate: str
-    action: str
-    comment: ReviewComment | None
-
-
 class AnsweredResult(Struct, frozen=True, kw_only=True):
     task: int
     comment: int
@@ -120,7 +113,7 @@ FACE: Final = Face(
         ),
         Page: Shape(renamed={"after": "next"}),
         Member: Shape(
-            hidden=frozenset({"tenant", "seen", "capacity"}),
+            hidden=frozenset({"seen", "capacity"}),
             computed={"current": _current, "max": _max},
         ),
         Held: Shape(hidden=frozenset({"attempt", "deadline", "current"})),

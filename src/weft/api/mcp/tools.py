@@ -26,7 +26,6 @@ from weft.api.mcp.tool_results import (
     PollResult,
     ProgressResult,
     Reasons,
-    ReviewResult,
     StepResult,
     SwarmMembers,
 )
@@ -254,27 +253,6 @@ async def get_review(call: Call, given: arguments.GetReview) -> tuple[str, Revie
     view = await call.ask(review_rights.read_visible, call.project, given.task)
     item = view.item
     return f"Candidate {item.candidate} of {item.name}, round {item.round}.", view
-
-
-async def review_action(call: Call, given: arguments.ReviewAction) -> tuple[str, ReviewResult]:
-    """Comment on a candidate in review, send the comments to its agent as one round, or accept it.
-
-    Only an admin may. The action is refused if another candidate of the task is in review by now.
-    """
-    comment = None
-    match given.action:
-        case "comment":
-            draft = given.draft()
-            comment = await call.ask(review_rights.comment, call.project, given.candidate, draft)
-            sentence = f"Comment {comment.id} is kept until you send the round."
-        case "send":
-            sent = await call.ask(review_rights.send_round, given.candidate)
-            sentence = f"Round {sent.round} is sent to the agent."
-        case "accept":
-            await call.ask(review_rights.accept, given.candidate)
-            sentence = f"Candidate {given.candidate} queues to land."
-    result = ReviewResult(candidate=given.candidate, action=given.action, comment=comment)
-    return sentence, result
 
 
 async def answer_comment(call: Call, given: arguments.AnswerComment) -> tuple[str, AnsweredResult]:

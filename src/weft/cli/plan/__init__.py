@@ -16,7 +16,7 @@ COMMANDS: Final[CommandTable] = {
     "predict": ("weft.cli.plan.predict", "Predict the files that tasks will change."),
     "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
     "split": ("weft.cli.plan.split", "Propose subtasks for a task that is worth splitting."),
-    "state": ("weft.cli.plan.state", "Write a phase of a plan as parallel_state.json."),
+    "state": ("weft.cli.plan.state", "Write the running phases of a plan as parallel_state.json."),
 }
 
 

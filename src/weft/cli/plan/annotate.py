@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,11 @@ from weft.errors import InputError
 from weft.formats import count, plain
 from weft.git import NotARepository
 from weft.plan import json_annotator
-from weft.plan.annotator import Advice, PhaseAdvice, annotate
-from weft.plan.plan_records import Source
+from weft.plan.annotator import Advice, PhaseAdvice, Predicted, annotate
+from weft.plan.plan_records import Plan, Source
 from weft.process import ProgramMissing
 from weft.runs import plan_check, plan_file
+from weft.runs.file_prediction import open_predictor, predict_plan
 
 _REFUSED: Final = {
     Source.BEADS: 'bd keeps the files of an issue: put {"files": […]} into its metadata there',
@@ -45,10 +47,10 @@ def command(
 ) -> int:
     """Find tasks of a plan that could run in parallel.
 
-    Looks at the files and tasks that the text speaks of, at the order it states, and at the files
-    of the repository. Shows the proposal; --write adds it to FILE, and changes nothing else in it:
-    comments in a plan.md, `files` in a prd.json or tasks.json. A plan.md that has annotations is
-    left alone; the other formats have no place for files.
+    Looks at the files and tasks that the text speaks of, at the order it states, at the files of
+    the repository, and at predicted files. Shows the proposal; --write adds it to FILE, and
+    changes nothing else in it: comments in a plan.md, `files` in a prd.json or tasks.json. A plan
+    with annotations is left alone; the other formats have no place for files.
 
     Example: weft plan annotate plan.md --write
     """
@@ -61,12 +63,13 @@ def command(
     if plan_text.print_errors(reading):
         return 2
     repository = _repository(directory)
+    predicted = _predict(directory, reading.plan)
 
     def propose(data: bytes) -> Advice:
         if reading.plan.source in json_annotator.FORMATS:
             now = plan_check.read_source(replace(source, data=data)).plan
-            return json_annotator.annotate_json(now, data, repository)
-        return annotate(file, data, repository)
+            return json_annotator.annotate_json(now, data, repository, predicted)
+        return annotate(file, data, repository, predicted)
 
     advice = propose(source.data)
     written = False
@@ -86,6 +89,18 @@ def _repository(directory: Path) -> list[str] | None:
         return git.list_tracked_files(directory)
     except (NotARepository, ProgramMissing):
         return None
+
+
+def _predict(directory: Path, whole: Plan) -> Predicted:
+    """Return the files that tasks would claim in a run, as `weft plan predict` marks them."""
+    with plan_check.setting(directory, os.environ) as around:
+        if around.root is None or not around.config.plan.predict:
+            return {}
+        predictor = open_predictor(around.root, around.store, around.repo)
+        if predictor is None:
+            return {}
+        planned, _ = predict_plan(predictor, whole, around.slots)
+    return {task.id: task.claims for task in planned.tasks if task.predicted}
 
 
 def _lines(file: str, advice: Advice, written: bool, differs: bool) -> Iterator[str]:
@@ -116,7 +131,8 @@ def _phase(phase: PhaseAdvice) -> Iterator[str]:
             )
             if values
         ]
-        yield f"  {task.id}  {'; '.join(parts) or 'files not known'}"
+        how = " (predicted)" if task.predicted else ""
+        yield f"  {task.id}  {'; '.join(parts) or 'files not known'}{how}"
 
 
 def _as_json(file: str, advice: Advice, written: bool) -> dict[str, object]:
@@ -133,6 +149,7 @@ def _as_json(file: str, advice: Advice, written: bool) -> dict[str, object]:
                     {
                         "id": task.id,
                         "files": list(task.files),
+                        "predicted": task.predicted,
                         "reads": list(task.reads),
                         "depends": list(task.depends),
                     }

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from weft import plan
-from weft.page.plan_words import prediction_note, problem_lines, summary
+from weft.page.plan_words import list_notes, problem_lines, summary
 from weft.plan import plan_json
 from weft.plan.plan_records import ParsedPlan, Severity, Source
 from weft.runs.plan_check import CheckedPlan
@@ -23,7 +23,7 @@ def slots_option(command: F) -> F:
         "--slots",
         type=click.IntRange(1, MOST_SLOTS),
         metavar="N",
-        help="Predict for N tasks at once. Default: what weft.toml and the limits allow, mostly 3.",
+        help="Predict for N tasks at once. Default: what weft.toml and the limits allow, mostly 4.",
     )(command)
 
 
@@ -49,7 +49,7 @@ def print_problems(checked: CheckedPlan) -> None:
     for problem in checked.problems:
         for line in problem_lines(problem):
             click.echo(line)
-    if note := prediction_note(checked):
+    for note in list_notes(checked):
         click.echo(note)
     click.echo(summary(checked))
 

@@ -17,9 +17,11 @@ from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import count, first_sentence, listed, plain
 from weft.model import PredictedFile
-from weft.plan.plan_records import Source
+from weft.plan import json_annotator
+from weft.plan.annotator import write_files
+from weft.plan.plan_records import Source, list_claims
 from weft.predict.score import AT, Score
-from weft.runs import plan_check
+from weft.runs import plan_check, plan_file
 from weft.runs.file_prediction import (
     PlanPrediction,
     Predictor,
@@ -28,7 +30,7 @@ from weft.runs.file_prediction import (
     predict_plan,
     score_attempts,
 )
-from weft.runs.plan_check import Setting
+from weft.runs.plan_check import PlanSource, Setting
 
 _MOST_SHOWN: Final = 8  # files of a task
 _FILE: Final = re.compile(r"\S+\.(?:md|json|jsonl)")
@@ -37,6 +39,14 @@ _FILE: Final = re.compile(r"\S+\.(?:md|json|jsonl)")
 @click.command(name="predict")
 @click.argument("plan", metavar="[PLAN|TEXT]", required=False)
 @click.option("--score", "scored", is_flag=True, help="Measure predictions on past commits.")
+@click.option(
+    "--agent",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME]",
+    help="Ask the agent of `stage: plan` for files where the history predicts too little.",
+)
+@click.option("--write", is_flag=True, help="Put the files of tasks into PLAN.")
 @plan_text.slots_option
 @plan_text.take_option
 @plan_text.format_option
@@ -46,6 +56,8 @@ def command(
     directory: Path,
     plan: str | None,
     scored: bool,
+    agent: str | None,
+    write: bool,
     slots: int | None,
     take: tuple[str, ...],
     plan_format: Source | None,
@@ -55,9 +67,10 @@ def command(
 
     PLAN is a file with tasks; other text is a task. The prediction reads the text and the history
     of the repository and needs no model. A file with * would be claimed; files that tasks "may
-    touch" are changed by many commits and never claimed.
+    touch" are changed by many commits and never claimed. With --agent, a planner names the files
+    of tasks for which the history is too short; without a planner the text decides.
 
-    Example: weft plan predict "let the parser accept durations"
+    Example: weft plan predict prd.json --agent --write
     """
     if plan is None and not scored:
         raise click.UsageError("Name a plan or a task, or ask for --score.")
@@ -66,11 +79,18 @@ def command(
         answer: dict[str, Any] = {}
         lines: list[str] = []
         if plan is not None:
-            titles, prediction = _predict(
-                directory, plan, take, plan_format, predictor, slots or around.slots
-            )
+            source = None
+            if _is_file(directory, plan):
+                source = plan_check.load(directory, plan, take, plan_format)
+            elif agent is not None or write:
+                raise InputError("--agent and --write need a plan: weft plan predict plan.md.")
+            titles, prediction = _predict(plan, source, predictor, slots or around.slots)
             if prediction is None:
                 return 2
+            if agent is not None and source is not None:
+                prediction = _ask(directory, source, predictor, prediction, agent, quiet=as_json)
+            if write and source is not None:
+                _write(directory / plan, source, prediction)
             answer |= _as_json(titles, prediction)
             lines += _task_lines(titles, prediction, around)
         if scored:
@@ -97,15 +117,10 @@ def _open(around: Setting) -> Predictor:
 
 
 def _predict(
-    directory: Path,
-    plan: str,
-    take: Sequence[str],
-    plan_format: Source | None,
-    predictor: Predictor,
-    slots: int,
+    plan: str, source: PlanSource | None, predictor: Predictor, slots: int
 ) -> tuple[Mapping[str, str], PlanPrediction | None]:
     """Predict a plan or a text; return the titles of the tasks, and None if the plan has errors."""
-    if not _is_file(directory, plan):
+    if source is None:
         if not plan.strip():
             raise InputError("The text of the task is empty.")
         files = predictor.predict({"": plan})
@@ -113,11 +128,60 @@ def _predict(
         return {"": first_sentence(plan)}, PlanPrediction(
             tasks=files, used=not reason, note=_explain(predictor)
         )
-    reading = plan_check.read_source(plan_check.load(directory, plan, take, plan_format))
+    reading = plan_check.read_source(source)
     if plan_text.print_errors(reading):
         return {}, None
     _, prediction = predict_plan(predictor, reading.plan, slots)
     return {task.id: task.title for task in reading.plan.tasks}, prediction
+
+
+def _ask(
+    directory: Path,
+    source: PlanSource,
+    predictor: Predictor,
+    prediction: PlanPrediction,
+    agent: str,
+    *,
+    quiet: bool,
+) -> PlanPrediction:
+    """Let a planner name the files of the tasks that the history says too little about."""
+    from weft.cli.plan.planned_split import ask_for_files  # late: it needs a worker
+
+    is_young = bool(predictor.explain_disuse())
+    tasks = [
+        task
+        for task in plan_check.read_source(source).plan.tasks
+        if task.id in prediction.tasks and (is_young or not list_claims(prediction.tasks[task.id]))
+    ]
+    answer = ask_for_files(directory, tasks, agent or None, quiet=quiet) if tasks else None
+    if answer is None:
+        return prediction
+    planner, files = answer
+    named = {
+        task.id: tuple(
+            PredictedFile(
+                path=path, probability=1.0, reason=f"{planner} names it", clues={}, claimed=True
+            )
+            for path in files[task.id]
+        )
+        for task in tasks
+        if task.id in files
+    }
+    note = f"{planner} named the files of {count(len(named), 'task')}."
+    return PlanPrediction(tasks={**prediction.tasks, **named}, used=True, note=note)
+
+
+def _write(path: Path, source: PlanSource, prediction: PlanPrediction) -> None:
+    whole = plan_check.read_source(source).plan
+    claims = {id: list_claims(files) for id, files in prediction.tasks.items()}
+    files = {id: own for id, own in claims.items() if own}
+    if whole.source is Source.MARKDOWN:
+        data = write_files(whole, source.data, files)
+    elif whole.source in json_annotator.FORMATS:
+        data = json_annotator.write_json_files(whole, source.data, files)
+    else:
+        raise InputError(f"{whole.name} is a plan of {whole.source}, which has no place for files.")
+    plan_file.replace_content(path, source.data, data)
 
 
 def _is_file(directory: Path, plan: str) -> bool:

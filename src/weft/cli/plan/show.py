@@ -49,7 +49,7 @@ def command(
     with plan_check.setting(directory, os.environ) as around:
         checked = plan_check.check(source, around, slots)
         splits: Sequence[SplitTask] = ()
-        if around.config.plan.split == "ask" and not checked.failed:
+        if around.config.plan.split != "off" and not checked.failed:
             splits = plan_splitting.advise_plan(checked, around)
     plan_text.warn(checked.warning)
     if checked.failed:
@@ -104,8 +104,7 @@ def _lines(checked: CheckedPlan, width: int) -> Iterator[str]:
     yield from schedule_lines(checked, width)
     yield ""
     yield from _words(checked)
-    if note := plan_words.prediction_note(checked):
-        yield note
+    yield from plan_words.list_notes(checked)
     if checked.problems:
         yield f"`weft plan check` lists {count(len(checked.problems), 'warning')}."
 

@@ -16,7 +16,7 @@ from weft.runs.progress import find_last_run, read_progress
 
 @click.command(name="state")
 @click.argument("file", metavar="FILE")
-@click.option("--phase", metavar="P", help="The phase, by its number. Default: the current phase.")
+@click.option("--phase", metavar="P", help="A phase, by its number. Default: the running phases.")
 @click.option("--output", metavar="OUT", help="The file to write instead of the output.")
 @plan_text.format_option
 @click.pass_obj
@@ -27,7 +27,7 @@ def command(
     output: str | None,
     plan_format: Source | None,
 ) -> int:
-    """Write a phase of a plan as parallel_state.json.
+    """Write the running phases of a plan as parallel_state.json.
 
     Times, commits and errors are those of the last run of FILE; a plan that was never run has its
     marks alone. OUT may be there from an earlier time; a file of any other kind is not

@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from weft.formats import count, dollars, duration, listed, whole_line
 from weft.page.report_words import describe_choice
 from weft.runs.report.report_records import RunReport
+from weft.runs.run_figures import describe_times
 
 
 def lines(report: RunReport) -> Iterator[str]:
     figures = report.figures
     yield f"run {report.run} ({report.title}): {report.state}"
-    yield f"{figures.landed} of {figures.tasks} tasks landed in {duration(figures.makespan)}"
-    if figures.makespan > 0:
-        yield (
-            f"at best {duration(figures.bound)} ({figures.bound_by}); "
-            f"one by one {duration(figures.sequential)}"
-        )
+    yield f"{figures.landed} of {figures.tasks} tasks landed"
+    if times := describe_times(figures):
+        yield times
     flaky = f" ({figures.flaky} flaky)" if figures.flaky else ""
     yield (
         f"{count(figures.attempts, 'attempt')} ({figures.failed} failed), "

@@ -160,7 +160,8 @@ def _head(run: RunPicture, width: int) -> list[Text]:
 def _left(run: RunPicture, seconds: float) -> str:
     """Say how long the run may still take; a check under way takes more than a few seconds."""
     guess = " (a guess)" if run.guess else ""
-    return f"{about(max(seconds, _SOON) if run.checking else seconds)} left{guess}"
+    people = " without waiting for you" if run.people else ""
+    return f"{about(max(seconds, _SOON) if run.checking else seconds)} left{people}{guess}"
 
 
 def _agent(line: AgentLine, prefix: str, width: int) -> Text:

@@ -38,6 +38,7 @@ class RunPicture(Struct, frozen=True, kw_only=True):
     share: float  # of the work that is done
     left: float | None  # seconds, estimated
     guess: bool = False  # some of `left` has no record
+    people: bool = False  # `left` leaves out what waits for a person
     checking: bool = False  # a check is under way
     done: int
     all: int

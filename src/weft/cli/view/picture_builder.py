@@ -37,6 +37,7 @@ class _Known(Struct, kw_only=True):
 
     share: float = 0.0
     guess: bool = False
+    people: bool = False
     ends: float | None = None  # time, estimated
     waits: tuple[str, ...] = ()
 
@@ -83,7 +84,7 @@ class Scenery(Struct, kw_only=True):
             rooms=find_rooms(self.store, progress, now),
             now=now,
         )
-        known.share, known.guess = ahead.share, ahead.guess
+        known.share, known.guess, known.people = ahead.share, ahead.guess, ahead.people
         if known.ends is None:
             known.ends = now + ahead.seconds
         else:
@@ -103,6 +104,7 @@ class Scenery(Struct, kw_only=True):
             share=1.0 if ended else min(known.share, 0.99),
             left=None if unknown else max(0.0, (known.ends or now) - now),
             guess=known.guess,
+            people=known.people or bool(progress.questions),
             checking=bool(track.checks),
             done=counts[State.DONE],
             all=len(progress.work),

@@ -6,7 +6,7 @@ The names count only if they are complete: as many as the runner's last line cou
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +18,16 @@ _PYTEST_END: Final = re.compile(
 _PYTEST_TEST: Final = re.compile(
     r"^(FAILED|ERROR) (\S+?::[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE
 )
+_PYTEST_VERBOSE: Final = re.compile(
+    r"^(?:\[gw\d+\] \[ *\d+%\] (FAILED|ERROR) )?(\S+?::[^\s\[]+(?:\[.*?\])?)"
+    r"(?(1) *|(?: <- \S+)? (FAILED|ERROR)(?: +\[ *\d+%\])?)$",
+    re.MULTILINE,
+)
+_PYTEST_SECTION: Final = re.compile(
+    r"^_{2,} (?:(ERROR) at (?:setup|teardown) of )?(\S.*?) _{2,}$\n(.*?)(?=^_{2,} |^=+ |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_PYTEST_PLACE: Final = re.compile(r"^([^\s:/][^\s:]*\.py):\d+: ", re.MULTILINE)
 _PYTEST_CUT: Final = re.compile(r"^!+ .*(?:Interrupted|stopping after|_pytest).* !+$", re.MULTILINE)
 _UNITTEST_END: Final = re.compile(r"^FAILED \(([a-z0-9= ,]+)\)$", re.MULTILINE)
 _UNITTEST_TEST: Final = re.compile(r"^={70}\n((?:FAIL|ERROR): .+)$", re.MULTILINE)
@@ -47,9 +57,30 @@ def find_failed_tests(output: str) -> FailedTests:
 def _read_pytest(text: str, end: str) -> FailedTests:
     if _PYTEST_CUT.search(text):
         return FailedTests(fault="pytest stopped before it had run all tests")
-    names = frozenset(f"{kind} {name}" for kind, name in _PYTEST_TEST.findall(text))
-    counts = (part.split(" ") for part in end.split(", "))
-    return _complete(names, {word: number for number, word in counts})
+    counts = {word: number for number, word in (part.split(" ") for part in end.split(", "))}
+    # The first form with names counts alone: a test that prints names of another form hides none.
+    forms = map(frozenset, (_read_summary(text), _read_verbose(text), _read_sections(text)))
+    return _complete(next(filter(None, forms), frozenset()), counts)
+
+
+def _read_summary(text: str) -> Iterator[str]:
+    return (f"{kind} {name}" for kind, name in _PYTEST_TEST.findall(text))
+
+
+def _read_verbose(text: str) -> Iterator[str]:
+    """Yield the names of the lines that `pytest -v` prints while it runs."""
+    for first, name, last in _PYTEST_VERBOSE.findall(text):
+        yield f"{first or last} {name}"
+
+
+def _read_sections(text: str) -> Iterator[str]:
+    """Yield the names of the tracebacks, with the file in which each begins."""
+    for kind, title, body in _PYTEST_SECTION.findall(text):
+        place = _PYTEST_PLACE.search(body)
+        if place is not None:
+            test, bracket, case = title.partition("[")
+            name = f"{test.replace('.', '::')}{bracket}{case}"
+            yield f"{kind or 'FAILED'} {place[1]}::{name}"
 
 
 def _complete(names: frozenset[str], counts: dict[str, str]) -> FailedTests:

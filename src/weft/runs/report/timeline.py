@@ -49,6 +49,7 @@ class _Past:
         attempts, landings = self._attempts(), self._landings()
         uses = limit_use.over_time(past, until=self._now)
         edges = [(task, need) for task, needs in past.needs.items() for need in needs]
+        waits, parked = find_waits(past.events, past.tasks, edges, past.attempts, now=self._now)
         return RunReport(
             run=past.run.id,
             plan=past.run.plan,
@@ -61,12 +62,12 @@ class _Past:
             seconds=self._since(self._now),
             figures=measure_run(
                 past.tasks,
-                edges,
                 past.attempts,
                 past.gate,
                 slots=limit_use.most_at_once(past, uses),
                 now=self._now,
-                waits=find_waits(past.events, past.tasks, edges, past.attempts, now=self._now),
+                waits=waits,
+                parked=parked,
                 checks_run=[
                     (use.lease.granted, use.lease.released or self._now)
                     for use in past.uses

@@ -1,30 +1,40 @@
 -- The admission transaction: its reads, then its writes.
 
--- name: bucket_heads
--- List of every bucket the best task without a known obstacle, and the best task that is
--- known to wait for a claim to end.
-SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
-       b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
-       t.line, t.attempt, t.aside
-FROM buckets b JOIN tasks t ON t.id = (
-    SELECT v.id FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NULL
+-- name: buckets
+-- List of every bucket the best task that is not set aside, and the best task that is. The recursion
+-- jumps from key to key in the index, so its cost is that of the buckets, not of their tasks.
+WITH RECURSIVE free (bucket) AS (
+    SELECT MIN(bucket) FROM tasks WHERE state = 'ready' AND aside IS NULL
+    UNION ALL
+    SELECT (SELECT MIN(t.bucket) FROM tasks t
+            WHERE t.state = 'ready' AND t.aside IS NULL AND t.bucket > free.bucket)
+    FROM free WHERE free.bucket IS NOT NULL
+), held (bucket) AS (
+    SELECT MIN(bucket) FROM tasks WHERE aside IS NOT NULL
+    UNION ALL
+    SELECT (SELECT MIN(t.bucket) FROM tasks t
+            WHERE t.aside IS NOT NULL AND t.bucket > held.bucket)
+    FROM held WHERE held.bucket IS NOT NULL
+)
+SELECT t.id, t.name, t.repo, t.run, t.tenant, t.class, t.priority, t.demand, t.agent, t.pinned, t.gang,
+       t.stage, t.story, t.path_seconds, t.submitted, t.files, t.attempt, t.bucket, t.aside
+FROM free b JOIN tasks t ON t.id = (
+    SELECT v.id FROM tasks v WHERE v.bucket = b.bucket AND v.state = 'ready' AND v.aside IS NULL
     ORDER BY v.path_seconds DESC, v.submitted, v.id LIMIT 1)
 UNION ALL
-SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
-       b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
-       t.line, t.attempt, t.aside
-FROM buckets b JOIN tasks t ON t.id = (
-    SELECT v.id FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NOT NULL
+SELECT t.id, t.name, t.repo, t.run, t.tenant, t.class, t.priority, t.demand, t.agent, t.pinned, t.gang,
+       t.stage, t.story, t.path_seconds, t.submitted, t.files, t.attempt, t.bucket, t.aside
+FROM held b JOIN tasks t ON t.id = (
+    SELECT v.id FROM tasks v WHERE v.bucket = b.bucket AND v.aside IS NOT NULL
     ORDER BY v.path_seconds DESC, v.submitted, v.id LIMIT 1);
 
--- name: next_heads
--- List the next best tasks of a bucket after its first heads were set aside.
-SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
-       b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
-       t.line, t.attempt, t.aside
-FROM buckets b JOIN tasks t ON t.bucket = b.id
-WHERE b.id = :bucket AND t.head AND t.aside IS NULL
-ORDER BY t.path_seconds DESC, t.submitted, t.id LIMIT :most;
+-- name: next_in_bucket
+-- List the best tasks of a bucket that are not set aside, after the first ones.
+SELECT t.id, t.name, t.repo, t.run, t.tenant, t.class, t.priority, t.demand, t.agent, t.pinned, t.gang,
+       t.stage, t.story, t.path_seconds, t.submitted, t.files, t.attempt, t.bucket, t.aside
+FROM tasks t
+WHERE t.bucket = :bucket AND t.state = 'ready' AND t.aside IS NULL
+ORDER BY t.path_seconds DESC, t.submitted, t.id LIMIT :most OFFSET :passed;
 
 -- name: claims
 -- List every claim on a repository, with its holder's state. Live tasks are few, so claims are too.
@@ -62,10 +72,9 @@ SELECT CAST(:fence AS BIGINT), key, CAST(CAST(value AS TEXT) AS BIGINT) FROM jso
 INSERT INTO lease_units (resource, unit, fence) VALUES (:resource, :unit, :fence);
 
 -- name: held_files
--- List every claim with the task that holds it; `tenant` NULL: of all tenants.
+-- List every claim with the task that holds it.
 SELECT c.task, c.pattern, t.run, t.name, t.state, t.stage, t.agent, t.reason
-FROM claims c JOIN tasks t ON t.id = c.task
-WHERE CAST(:tenant AS TEXT) IS NULL OR t.tenant = :tenant ORDER BY c.pattern, c.task;
+FROM claims c JOIN tasks t ON t.id = c.task ORDER BY c.pattern, c.task;
 
 -- name: add_claims
 -- Add the files that a task now holds, given as the keys of a JSON object; its other claims stay.
@@ -79,15 +88,15 @@ INSERT INTO attempts (task, number, fence, worker, agent, stage, started)
 VALUES (:task, :number, :fence, :worker, :agent, :stage, :started);
 
 -- name: start_task
--- Move a task from the ready index to running. A gang starts together only the first time.
+-- Make a ready task running. A gang starts together only the first time.
 UPDATE tasks SET state = 'running', since = :now, reason = '', until = NULL, offered_to = NULL,
-    attempt = :attempt, gang = NULL, bucket = NULL, line = NULL, head = FALSE, aside = NULL
+    attempt = :attempt, gang = NULL, bucket = NULL, aside = NULL
 WHERE id = :id;
 
--- name: wanted_heads
+-- name: wanted_tasks
 -- List the first tasks that could start if there were slots for them, as the view `weft.wanted` does.
-SELECT repo, demand FROM tasks t
-WHERE head AND aside IS NULL AND repo NOT LIKE 'swarm:%'
+SELECT repo, demand, files FROM tasks t
+WHERE state = 'ready' AND aside IS NULL AND repo NOT LIKE 'swarm:%'
   AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run AND r.untested)
   AND NOT EXISTS (SELECT 1 FROM stopped_agents s WHERE s.agent = t.agent)
   AND NOT EXISTS (SELECT 1 FROM store WHERE drained IS NOT NULL)

@@ -11,7 +11,7 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   spent    a consumable and the amount that ended leases used
 --   penalty  a provider, its level, its start, and the successes since
 --   stopped  an agent that must not start, and the reason
---   worker   a present worker, with its host and agents; a member, with its tenant instead
+--   worker   a present worker or member, with its host and agents
 --   repos    the repositories a worker can work on, if not any
 --   labels   the labels of a worker that has some
 --   held_up  the first task in order that cannot start, its first fence, and if it is reserved
@@ -44,7 +44,7 @@ UNION ALL
 SELECT 'stopped', agent, NULL, NULL, NULL, reason, NULL FROM stopped_agents
 UNION ALL
 SELECT 'worker', id, CASE WHEN token IS NULL THEN 0 ELSE 1 END, NULL, seen,
-       CASE WHEN token IS NULL THEN host ELSE tenant END, agents
+       host, agents
 FROM workers WHERE departed IS NULL
 UNION ALL
 SELECT 'repos', id, NULL, NULL, NULL, repos, NULL FROM workers

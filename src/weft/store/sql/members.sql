@@ -2,11 +2,11 @@
 
 -- name: join_swarm
 -- Add a member, or bring it back. The notices it has confirmed stay confirmed.
-INSERT INTO workers (id, name, kind, host, boot, agents, heartbeat, seen, token, tenant, role,
-                     is_lead, noticed)
-VALUES (:id, :name, 'api', '', '', :agents, 1, :now, :token, :tenant, :role, :is_lead, :noticed)
+INSERT INTO workers (id, name, kind, host, boot, agents, heartbeat, seen, token, role, is_lead,
+                     noticed)
+VALUES (:id, :name, 'api', '', '', :agents, 1, :now, :token, :role, :is_lead, :noticed)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, agents = excluded.agents,
-    token = excluded.token, tenant = excluded.tenant, role = excluded.role,
+    token = excluded.token, role = excluded.role,
     is_lead = excluded.is_lead, heartbeat = workers.heartbeat + 1, seen = excluded.seen,
     departed = NULL;
 
@@ -33,10 +33,9 @@ SELECT id FROM (
 ORDER BY place, id LIMIT 2;
 
 -- name: members_called
--- List the present members with this id or this name: all, or those that work for a tenant.
-SELECT id, tenant FROM workers
-WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name)
-  AND (CAST(:tenant AS TEXT) IS NULL OR tenant IS NULL OR tenant = :tenant) ORDER BY id;
+-- List the present members with this id or this name.
+SELECT id FROM workers
+WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name) ORDER BY id;
 
 -- name: renew_of
 -- Renew the leases of members that gave a sign of life.
@@ -69,15 +68,14 @@ UPDATE workers SET noticed = :event WHERE id = :worker AND noticed < :event;
 SELECT noticed AS value FROM workers WHERE id = :worker;
 
 -- name: ends_since
--- List the events that may end a task which a member sent, or, for a lead, any task of its tenant;
+-- List the events that may end a task which a member sent, or, for a lead, any task;
 -- tasks that it worked on itself are left out.
 SELECT e.id, e.at, e.kind, e.data, t.id AS task, t.name, t.reason, t.result
 FROM events e CROSS JOIN tasks t
 WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_approved',
     'task_cancelled', 'task_skipped', 'task_evicted')
   AND t.id = e.task
-  AND (t.created_by = :sender
-       OR (:lead AND (CAST(:tenant AS TEXT) IS NULL OR t.tenant = :tenant)))
+  AND (t.created_by = :sender OR :lead)
   AND NOT EXISTS (
       SELECT 1 FROM attempts a
       WHERE a.task = t.id AND a.number = t.attempt AND a.worker = :worker)
@@ -127,16 +125,16 @@ WHERE COALESCE(w.kind, '') = '' OR w.departed IS NOT NULL;
 
 -- name: swarm_heads
 -- List the kinds of tasks that are ready for members.
-SELECT DISTINCT b.tenant, b.agent, b.pinned FROM buckets b
-WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND EXISTS (
-    SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NULL);
+SELECT DISTINCT agent, pinned FROM tasks
+WHERE state = 'ready' AND aside IS NULL AND SUBSTR(repo, 1, 6) = 'swarm:';
 
 -- name: ready_for_member
 -- List the agents that ready tasks ask for, of tasks that a member could be given.
-SELECT DISTINCT b.agent FROM buckets b
-WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND (b.pinned IS NULL OR b.pinned = :member)
-  AND (CAST(:tenant AS TEXT) IS NULL OR b.tenant = :tenant)
-  AND EXISTS (SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head);
+SELECT DISTINCT agent FROM (
+    SELECT repo, agent, pinned FROM tasks WHERE state = 'ready' AND aside IS NULL
+    UNION ALL
+    SELECT repo, agent, pinned FROM tasks WHERE aside IS NOT NULL) t
+WHERE SUBSTR(repo, 1, 6) = 'swarm:' AND (pinned IS NULL OR pinned = :member);
 
 -- name: members_addressed
 -- List the members with messages to them, or to tasks they hold.
@@ -147,8 +145,8 @@ WHERE m.delivered IS NULL AND m.to_task IS NOT NULL
   AND l.task = m.to_task AND l.state <> 'released';
 
 -- name: ends_after
--- List the senders and tenants of tasks that may have ended after an event.
-SELECT DISTINCT t.created_by, t.tenant FROM events e CROSS JOIN tasks t
+-- List the senders of tasks that may have ended after an event.
+SELECT DISTINCT t.created_by FROM events e CROSS JOIN tasks t
 WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_approved',
     'task_cancelled', 'task_skipped', 'task_evicted')
   AND t.id = e.task;
@@ -156,7 +154,7 @@ WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_appr
 -- name: members_waiting
 -- List several members (the keys of a JSON object), with their slots. The outer join makes
 -- PostgreSQL look them up by key; it would rather compare each with each.
-SELECT w.id, w.agents, w.tenant, w.is_lead, m.capacity
+SELECT w.id, w.agents, w.is_lead, m.capacity
 FROM json_each(:workers) k LEFT JOIN workers w ON w.id = k.key
 LEFT JOIN limits m ON m.resource = 'worker:' || k.key
 WHERE COALESCE(w.kind, '') = 'api' AND w.departed IS NULL;
@@ -189,5 +187,5 @@ ORDER BY e.id;
 -- Find the latest task of a lead that has not ended.
 SELECT MAX(id) AS id FROM tasks
 WHERE stage = 'lead' AND run IS NULL AND repo = :repo AND agent = :agent
-  AND tenant = :tenant AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
+  AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
 HAVING MAX(id) IS NOT NULL;

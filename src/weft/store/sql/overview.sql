@@ -2,7 +2,7 @@
 
 -- name: unended_runs
 -- List the runs that have not ended, oldest first.
-SELECT id, state, submitted, blocked, tenant FROM runs WHERE state <> 'ended' ORDER BY submitted, id;
+SELECT id, state, submitted, blocked FROM runs WHERE state <> 'ended' ORDER BY submitted, id;
 
 -- name: counts_by_run
 -- Count the tasks in each state of every run that has not ended, and the waiting ad-hoc tasks.
@@ -29,8 +29,7 @@ GROUP BY r.id, r.submitted, t.state ORDER BY r.submitted DESC, r.id;
 
 -- name: tasks_at_work
 -- List the tasks that are neither waiting, ready nor ended, those that need a person first; also
--- the ready tasks that ask a person (they claim no files, and so are always the heads of their
--- lines), and the tasks that ended without success while other tasks wait for them.
+-- the ready tasks that ask a person (they claim no files, and so are never set aside), and the tasks that ended without success while other tasks wait for them.
 SELECT t.id, t.run, t.name, t.state, t.since, t.reason, t.until, t.agent, t.stage, t.offered_to,
        t.attempt, t.text, t.request, a.started, a.ended, a.worker,
        (SELECT COUNT(*) FROM hops h WHERE h.task = t.id) AS hops
@@ -43,8 +42,7 @@ FROM (
           SELECT 1 FROM edges e JOIN tasks w ON w.id = e.task
           WHERE e.needs = n.id AND w.state = 'waiting')
     UNION ALL
-    SELECT v.id FROM buckets b CROSS JOIN tasks v
-    WHERE b.agent = 'human' AND v.bucket = b.id AND v.head AND v.aside IS NULL
+    SELECT id FROM tasks WHERE state = 'ready' AND aside IS NULL AND agent = 'human'
     UNION ALL
     SELECT r.id FROM leases l CROSS JOIN tasks r
     WHERE l.state <> 'released' AND r.id = l.task AND r.state = 'running') k
@@ -77,17 +75,19 @@ SELECT r.id FROM runs r WHERE r.state <> 'ended' AND EXISTS (
 
 -- name: ready_alike
 -- List of every bucket the first of the tasks that wait for the same claim, or for none.
-SELECT b.repo, b.run, b.tenant, b.demand, b.agent, b.pinned, b.gang, f.id, f.name, k.aside
-FROM (SELECT bucket, aside, MIN(id) AS id FROM tasks WHERE head GROUP BY bucket, aside) k
-JOIN buckets b ON b.id = k.bucket JOIN tasks f ON f.id = k.id
+SELECT f.repo, f.run, f.demand, f.agent, f.pinned, f.gang, f.id, f.name, f.aside
+FROM (SELECT MIN(id) AS id FROM tasks WHERE state = 'ready' AND aside IS NULL GROUP BY bucket
+      UNION ALL
+      SELECT MIN(id) FROM tasks WHERE aside IS NOT NULL GROUP BY bucket, aside) k
+JOIN tasks f ON f.id = k.id
 ORDER BY f.id;
 
 -- name: tasks_for_people
 -- List the tasks that wait for a person; some paused tasks may still have an agent at work. A
--- task that asks a person claims no files, and so is always the head of its line. A story in
--- review is waiting for its subtasks.
+-- task that asks a person claims no files, and so is never set aside. A story in review is waiting
+-- for its subtasks.
 SELECT t.id, t.run, t.name, CASE WHEN k.kind = 'review' THEN 'gating' ELSE t.state END AS state,
-       t.reason, t.text, t.request, t.tenant, t.since, t.path_seconds, a.outcome
+       t.reason, t.text, t.request, t.since, t.path_seconds, a.outcome
 FROM (
     SELECT id, '' AS kind FROM tasks
     WHERE state IN ('blocked', 'paused') AND state NOT IN ('ready', 'running')
@@ -99,8 +99,7 @@ FROM (
     UNION ALL
     SELECT task, 'review' FROM reviews WHERE state = 'open'
     UNION ALL
-    SELECT v.id, '' FROM buckets b CROSS JOIN tasks v
-    WHERE b.agent = 'human' AND v.bucket = b.id AND v.head) k
+    SELECT id, '' FROM tasks WHERE state = 'ready' AND aside IS NULL AND agent = 'human') k
 CROSS JOIN tasks t LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt
 WHERE t.id = k.id ORDER BY t.id;
 
@@ -109,18 +108,11 @@ WHERE t.id = k.id ORDER BY t.id;
 SELECT agent, reason, since FROM stopped_agents ORDER BY agent;
 
 -- name: ready_tasks
--- List the columns that the order of ready tasks depends on, of heads and of their followers.
-SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE head
-UNION ALL
+-- List the columns that the order of ready tasks depends on.
 SELECT id, class, priority, path_seconds, submitted FROM tasks
-WHERE state = 'ready' AND NOT head;
-
--- name: ready_tasks_of
--- List the same columns of a tenant's ready tasks.
-SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE head AND tenant = :tenant
+WHERE state = 'ready' AND aside IS NULL
 UNION ALL
-SELECT id, class, priority, path_seconds, submitted FROM tasks
-WHERE state = 'ready' AND NOT head AND tenant = :tenant;
+SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE aside IS NOT NULL;
 
 -- name: tasks_called
 -- List the tasks of a name in runs that have not ended.
@@ -203,7 +195,6 @@ SELECT t.id, t.run, t.state, t.agent, t.stage, t.reason FROM runs r CROSS JOIN t
 WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL
   AND t.state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
   AND (CAST(:run AS TEXT) IS NULL OR r.id = :run)
-  AND (CAST(:tenant AS TEXT) IS NULL OR r.tenant = :tenant)
   AND (CAST(:like AS TEXT) IS NULL
        OR LOWER(t.run || '/' || t.name || ' ' || t.agent || ' ' || t.text || ' ' || t.request)
           LIKE :like ESCAPE '!')
@@ -216,7 +207,6 @@ WHERE t.id IN (
     UNION ALL SELECT task FROM leases WHERE state <> 'released' AND task IS NOT NULL)
   AND t.run IS NULL AND CAST(:run AS TEXT) IS NULL
   AND t.state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
-  AND (CAST(:tenant AS TEXT) IS NULL OR t.tenant = :tenant)
   AND (CAST(:like AS TEXT) IS NULL
        OR LOWER(t.name || ' ' || t.text || ' ' || t.request) LIKE :like ESCAPE '!');
 

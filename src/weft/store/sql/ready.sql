@@ -1,4 +1,4 @@
--- The ready index: the ready tasks that an admission has to examine, and their order.
+-- The ready tasks: how a task becomes ready, is set aside, and leaves.
 
 -- name: startable
 -- List those of the given tasks whose needs are all met. An outer join with a condition that
@@ -41,144 +41,56 @@ SELECT * FROM tasks
 WHERE gang = :gang AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
 ORDER BY id;
 
--- name: find_bucket
--- Find a bucket by its key.
-SELECT id FROM buckets WHERE key = :key;
-
--- name: add_bucket
--- Add a bucket with the next number.
-INSERT INTO buckets (id, key, repo, run, tenant, class, priority, demand, agent, pinned, gang)
-SELECT COALESCE(MAX(id), 0) + 1, :key, :repo, :run, :tenant, :class, :priority, :demand,
-       :agent, :pinned, :gang
-FROM buckets;
-
--- name: drop_idle_buckets
--- Delete the buckets without ready tasks; they are made again when needed.
-DELETE FROM buckets WHERE NOT EXISTS (
-    SELECT 1 FROM tasks t WHERE t.bucket = buckets.id AND t.head AND t.aside IS NULL)
-AND NOT EXISTS (
-    SELECT 1 FROM tasks t WHERE t.bucket = buckets.id AND t.head AND t.aside IS NOT NULL);
-
 -- name: claim_holders
 -- List the tasks that hold files: few, as live tasks are.
 SELECT DISTINCT task FROM claims;
 
 -- name: enqueue
--- Make a task ready. Without a line it excludes no task and is its own head. A preference for a
--- worker lasts from now on.
+-- Make a task ready. A preference for a worker lasts from now on.
 UPDATE tasks SET state = 'ready', since = :now, reason = '', until = NULL, offered_to = NULL,
     pin_until = CASE WHEN pin_until IS NULL THEN NULL ELSE CAST(:preferred AS DOUBLE PRECISION) END,
-    bucket = :bucket, line = :line, head = :head, aside = NULL
+    bucket = :bucket, aside = NULL
 WHERE id = :id;
 
--- name: add_want
--- Record a path where a ready task of a run wants files.
-INSERT INTO wants (bucket, place, task)
-SELECT CAST(:bucket AS BIGINT), key, CAST(:task AS BIGINT) FROM json_each(:places);
+-- name: leave_ready
+-- Move a task to another state.
+UPDATE tasks SET state = :state, since = :now, reason = :reason, until = :until,
+    offered_to = :offered_to, bucket = NULL, aside = NULL
+WHERE id = :id;
 
--- name: drop_wants
--- Delete the wanted files of a task that is no longer ready.
-DELETE FROM wants WHERE bucket = :bucket AND task = :task
-  AND place IN (SELECT key FROM json_each(:places));
+-- name: add_ready_files
+-- Record the paths where a ready task of a run asks for files.
+INSERT INTO ready_files (run, urgency, path, task)
+SELECT CAST(:run AS TEXT), CAST(:urgency AS TEXT), key, CAST(:task AS BIGINT) FROM json_each(:paths);
+
+-- name: drop_ready_files
+-- Delete the paths of a task that is no longer ready.
+DELETE FROM ready_files WHERE run = :run AND urgency = :urgency AND task = :task
+  AND path IN (SELECT key FROM json_each(:paths));
 
 -- name: ready_ahead
--- List the ready tasks of a run that may want the same files as a task and come before it: those
--- of each class and priority (`0/2`) up to a number. `places` are the paths that
--- task wants (with 1: and all paths beneath) and the directories above.
+-- List the ready tasks of a run that may ask for the same files as a task and come before it: those
+-- of each class and priority (`0/2`) up to a number. `paths` are the paths of that task (with 1: and
+-- all paths beneath) and the directories above.
 SELECT t.* FROM (
-    SELECT w.task FROM buckets b CROSS JOIN json_each(:before) u CROSS JOIN json_each(:places) p
-    CROSS JOIN wants w
-    WHERE b.run = :run AND u.key = CAST(b.class AS TEXT) || '/' || CAST(b.priority AS TEXT)
-      AND w.bucket = b.id AND w.place = p.key
+    SELECT w.task FROM json_each(:before) u CROSS JOIN json_each(:paths) p CROSS JOIN ready_files w
+    WHERE w.run = :run AND w.urgency = u.key AND w.path = p.key
       AND w.task < CAST(CAST(u.value AS TEXT) AS BIGINT)
     UNION ALL
-    SELECT w.task FROM buckets b CROSS JOIN json_each(:before) u CROSS JOIN json_each(:places) p
-    CROSS JOIN wants w
-    WHERE b.run = :run AND u.key = CAST(b.class AS TEXT) || '/' || CAST(b.priority AS TEXT)
-      AND CAST(p.value AS TEXT) = '1'
-      AND w.bucket = b.id AND w.place > p.key || '/' AND w.place < p.key || '0'
+    SELECT w.task FROM json_each(:before) u CROSS JOIN json_each(:paths) p CROSS JOIN ready_files w
+    WHERE w.run = :run AND w.urgency = u.key AND CAST(p.value AS TEXT) = '1'
+      AND w.path > p.key || '/' AND w.path < p.key || '0'
       AND w.task < CAST(CAST(u.value AS TEXT) AS BIGINT)
     LIMIT :most) a
 JOIN tasks t ON t.id = a.task;
 
--- name: leave_ready
--- Move a task from the ready index to another state.
-UPDATE tasks SET state = :state, since = :now, reason = :reason, until = :until,
-    offered_to = :offered_to, bucket = NULL, line = NULL, head = FALSE, aside = NULL
-WHERE id = :id;
-
--- name: demote_head
--- Make the head of a line, which an earlier task has joined, a follower.
-UPDATE tasks SET head = FALSE, aside = NULL
-WHERE bucket = :bucket AND line = :line AND head AND EXISTS (
-    SELECT 1 FROM (
-        SELECT f.submitted, f.id FROM tasks f
-        WHERE f.bucket = :bucket AND f.line = :line AND f.state = 'ready' AND NOT f.head
-        ORDER BY f.submitted, f.id LIMIT 1) best
-    WHERE (best.submitted, best.id) < (tasks.submitted, tasks.id));
-
--- name: promote_best
--- Make the first follower of a line without a head its head; `aside` if it is already known to
--- be held up.
-UPDATE tasks SET head = TRUE, aside = CAST(:aside AS BIGINT)
-WHERE id = (
-    SELECT f.id FROM tasks f
-    WHERE f.bucket = :bucket AND f.line = :line AND f.state = 'ready' AND NOT f.head
-    ORDER BY f.submitted, f.id LIMIT 1)
-AND NOT EXISTS (SELECT 1 FROM tasks h WHERE h.bucket = :bucket AND h.line = :line AND h.head);
-
 -- name: set_aside
--- Set a head aside until the claim that conflicts with it ends.
-UPDATE tasks SET aside = :holder WHERE id = :id AND head;
-
--- name: heads_wanting
--- List the heads of a bucket after a number that may want a file in a held pattern; `followed`: a
--- task stands behind it. Left out: heads that hold the pattern themselves or through their
--- story, and heads that hold files already.
--- Files are the keys of a JSON object, so a quote and the pattern's lead is how such a file
--- begins.
-SELECT id, files, line, EXISTS (
-    SELECT 1 FROM tasks f WHERE f.bucket = tasks.bucket AND f.line = tasks.line
-      AND f.state = 'ready' AND NOT f.head) AS followed
-FROM tasks
-WHERE bucket = :bucket AND head AND aside IS NULL
-  AND REPLACE(files, :start, '') <> files
-  AND id > :after AND id <> :holder AND COALESCE(story, 0) <> :holder
-  AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.repo = tasks.repo AND c.task = tasks.id);
-
--- name: followers_wanting
--- List the same of the followers in a line. A task that holds files stands in no line.
-SELECT id, files, FALSE AS followed FROM tasks
-WHERE bucket = :bucket AND line = :line AND state = 'ready' AND NOT head
-  AND REPLACE(files, :start, '') <> files
-  AND id <> :holder AND COALESCE(story, 0) <> :holder;
-
--- name: set_aside_all
--- Set heads aside until the claim that conflicts with them ends.
-UPDATE tasks SET aside = :holder
-WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids));
-
--- name: move_lines
--- Move tasks to the line of another of their files, which is held.
-UPDATE tasks SET line = :line, head = FALSE, aside = NULL
-WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids));
-
--- name: leave_lines
--- Take tasks out of their lines, aside, whose obstacle is not the file of their line.
-UPDATE tasks SET line = NULL, head = TRUE, aside = :holder
-WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids));
-
--- name: leave_line
--- Take a head out of its line, aside, whose obstacle is not the file of its line.
-UPDATE tasks SET line = NULL, aside = :holder WHERE id = :id AND head;
+-- Set a ready task aside until the task whose files or turn it waits for lets go.
+UPDATE tasks SET aside = :holder WHERE id = :id;
 
 -- name: look_at
 -- Let the next admission examine a task again.
 UPDATE tasks SET aside = NULL WHERE id = :id AND aside IS NOT NULL;
-
--- name: move_line
--- Move a head to the line of another of its files, which is held.
-UPDATE tasks SET line = :line, head = FALSE, aside = NULL WHERE id = :id;
 
 -- name: bring_back
 -- Let the next admission examine the tasks again that were set aside for a holder.

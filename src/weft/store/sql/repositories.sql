@@ -9,10 +9,6 @@ SELECT * FROM repositories WHERE id = :id;
 SELECT * FROM repositories WHERE host = :host AND path = :path AND inode = :inode
 ORDER BY at DESC, id LIMIT 1;
 
--- name: repositories
--- All repositories.
-SELECT * FROM repositories ORDER BY id;
-
 -- name: record_repository
 -- Record a repository or its new place.
 INSERT INTO repositories (id, host, path, inode, root, at)
@@ -31,10 +27,6 @@ UPDATE runs SET repo = :new WHERE repo = :old;
 -- name: move_tasks
 -- Record the new name of the repository of these tasks.
 UPDATE tasks SET repo = :new WHERE repo = :old;
-
--- name: move_buckets
--- Record the new name of the repository of these ready tasks.
-UPDATE buckets SET repo = :new WHERE repo = :old;
 
 -- name: move_claims
 -- Record the new name of the repository of these claims.

@@ -35,12 +35,10 @@ SELECT s.* FROM runs r JOIN run_settings s ON s.run = r.id AND s.revision = r.re
 WHERE r.id = :run;
 
 -- name: runs_after
--- List a page of runs in the same order, after a run or from the first; :tenant is a tenant, or
--- NULL for all tenants.
+-- List a page of runs in the same order, after a run or from the first.
 SELECT r.*, s.gate FROM runs r JOIN run_settings s ON s.run = r.id AND s.revision = r.revision
-WHERE (CAST(:tenant AS TEXT) IS NULL OR r.tenant = :tenant)
-  AND (CAST(:after AS TEXT) IS NULL
-       OR (-r.submitted, r.id) > (SELECT -b.submitted, b.id FROM runs b WHERE b.id = :after))
+WHERE CAST(:after AS TEXT) IS NULL
+   OR (-r.submitted, r.id) > (SELECT -b.submitted, b.id FROM runs b WHERE b.id = :after)
 ORDER BY r.submitted DESC, r.id LIMIT :most;
 
 -- name: waiting_runs

@@ -14,13 +14,11 @@ SELECT id FROM tasks WHERE state = :state AND state NOT IN ('ready', 'running') 
 ORDER BY id LIMIT :most;
 
 -- name: numbers_ready
--- List the ready tasks, oldest first: free heads, heads set aside, and followers.
+-- List the ready tasks, oldest first: those to examine, and those set aside.
 SELECT id FROM (
-    SELECT id FROM tasks WHERE head AND aside IS NULL
+    SELECT id FROM tasks WHERE state = 'ready' AND aside IS NULL
     UNION ALL
-    SELECT id FROM tasks WHERE head AND aside IS NOT NULL
-    UNION ALL
-    SELECT id FROM tasks WHERE state = 'ready' AND NOT head) found
+    SELECT id FROM tasks WHERE aside IS NOT NULL) found
 WHERE id > :after ORDER BY id LIMIT :most;
 
 -- name: numbers_running
@@ -153,11 +151,9 @@ UPDATE tasks SET pinned = NULL, pin_until = NULL WHERE id = :id AND pinned = :wo
 SELECT state, COUNT(*) AS tasks FROM tasks WHERE state NOT IN ('ready', 'running') GROUP BY state
 UNION ALL
 SELECT 'ready', COUNT(*) FROM (
-    SELECT id FROM tasks WHERE head AND aside IS NULL
+    SELECT id FROM tasks WHERE state = 'ready' AND aside IS NULL
     UNION ALL
-    SELECT id FROM tasks WHERE head AND aside IS NOT NULL
-    UNION ALL
-    SELECT id FROM tasks WHERE state = 'ready' AND NOT head) ready
+    SELECT id FROM tasks WHERE aside IS NOT NULL) ready
 UNION ALL
 SELECT 'running', COUNT(*) FROM leases l CROSS JOIN tasks t
 WHERE l.state <> 'released' AND t.id = l.task AND t.state = 'running';

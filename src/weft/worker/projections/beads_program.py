@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft.errors import WeftError
-from weft.plan.beads import OWN_ACTOR
+from weft.plan.beads import OWN_ACTOR, is_own
 from weft.process.commands import run_logged
 
 OPEN: Final = "open"
@@ -35,6 +35,7 @@ class WantedStatus(Struct, frozen=True, kw_only=True):
     status: str
     note: str = ""  # the reason, or a failure before; empty leaves the notes as they are
     reason: str = ""  # to close it
+    assignee: str = OWN_ACTOR  # while it is in progress
 
 
 class Shown(Struct, frozen=True, kw_only=True):
@@ -110,7 +111,7 @@ def changes(issue: str, shown: Shown, wanted: WantedStatus) -> list[list[str]]:
     if shown.status == CLOSED:
         return []  # a person may have closed it, and decided so
     closes = wanted.status == CLOSED
-    options = [] if closes or shown.status == wanted.status else _move(shown, wanted.status)
+    options = [] if closes else _move(shown, wanted)
     notes = _noted(shown.notes, wanted.note)
     if notes != shown.notes:
         options += ["--notes", notes]
@@ -118,16 +119,17 @@ def changes(issue: str, shown: Shown, wanted: WantedStatus) -> list[list[str]]:
     return [*calls, ["close", issue, "--reason", _clean(wanted.reason)]] if closes else calls
 
 
-def _move(shown: Shown, status: str) -> list[str]:
-    if status == OPEN:
-        return ["--status", status, *(["--assignee", ""] if shown.assignee == OWN_ACTOR else [])]
-    if status != IN_PROGRESS:
-        return ["--status", status]
-    if shown.assignee not in ("", OWN_ACTOR):
-        return ["--status", status]  # its assignee stays
-    # Only an open issue can be claimed.
-    how = ["--claim"] if shown.status in ("", OPEN) else ["--status", status]
-    return [*how, "--assignee", OWN_ACTOR]
+def _move(shown: Shown, wanted: WantedStatus) -> list[str]:
+    status, moves = wanted.status, shown.status != wanted.status
+    how = ["--status", status] if moves else []
+    if status == OPEN and moves:
+        return [*how, *(["--assignee", ""] if is_own(shown.assignee) else [])]
+    if status != IN_PROGRESS or (shown.assignee and not is_own(shown.assignee)):
+        return how  # the assignee stays
+    if shown.status in ("", OPEN) and shown.assignee in ("", OWN_ACTOR):
+        how = ["--claim"]  # refused if another has claimed it, or if it is not open
+    differs = moves or shown.assignee != wanted.assignee
+    return [*how, *(["--assignee", wanted.assignee] if differs else [])]
 
 
 def _noted(notes: str, text: str) -> str:

@@ -11,16 +11,20 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from weft.errors import WeftError
-from weft.model import BELOW_TEAM, Event, State, Task, TaskKind
+from weft.formats import count, duration, listed
+from weft.model import BELOW_TEAM, Attempt, Event, State, Task, TaskKind
+from weft.plan.beads import OWN_ACTOR
 from weft.runs.progress import RunProgress
 from weft.store import Store
 from weft.store.event_log import list_of_kind, record_mirror_failure
+from weft.store.tasks import list_run_edges
 from weft.worker.projections import News
 from weft.worker.projections.beads_program import (
     BLOCKED,
@@ -112,7 +116,9 @@ class IssueTracker:
         notes = self._update_notes(news.events)
         fresh = [task for task in news.progress.tasks if self._seen.get(task.id) is not task]
         self._seen.update({task.id: task for task in fresh})
-        for task, wanted in _wanted(news.progress, fresh, notes):
+        epics = [task for task in fresh if task.request.kind is TaskKind.STORY]
+        edges = list_run_edges(self._store, self._run) if any(map(_is_done, epics)) else []
+        for task, wanted in _wanted(news.progress, fresh, notes, edges):
             if not is_id(task.name):
                 self._report(task.id, f"bd would not take {task.name[:80]!r} for an id.")
             elif self._wanted.get(task.name) != wanted:
@@ -194,25 +200,62 @@ def _locked(path: Path, seconds: float) -> Iterator[bool]:
         yield held
 
 
+def _is_done(task: Task) -> bool:
+    return task.state is State.DONE
+
+
 def _wanted(
-    progress: RunProgress, tasks: Iterable[Task], notes: dict[int, str]
+    progress: RunProgress,
+    tasks: Iterable[Task],
+    notes: dict[int, str],
+    edges: Sequence[tuple[int, int]],
 ) -> Iterable[tuple[Task, WantedStatus]]:
     """Derive the wanted status of the tasks' issues; issues of untried tasks are left alone."""
-    tried = {attempt.task for attempt in progress.attempts}
+    last = {attempt.task: attempt for attempt in progress.attempts}
     landed = progress.landed
     for task in tasks:
         if task.request.kind in (TaskKind.BARRIER, *BELOW_TEAM):
             continue
+        attempt = last.get(task.id)
         note = notes.get(task.id, "")
-        if task.state is State.DONE:
+        if _is_done(task):
             commit = landed.get(task.id)
             where = f"landed as {commit[:12]} on weft" if commit else "done in run weft"
+            if task.request.kind is TaskKind.STORY:
+                parts = {needs for task_id, needs in edges if task_id == task.id}
+                parts |= {each.id for each in progress.tasks if each.story == task.id}
+                note = _describe_parts(len(parts), [c for id, c in landed.items() if id in parts])
+            elif attempt is not None:
+                note = f"{note}\n{_describe_attempt(task, attempt, commit)}"
             yield task, WantedStatus(status=CLOSED, note=note, reason=f"{where}/{progress.run.id}")
         elif task.state in _ELSEWHERE:
             yield (
                 task,
                 WantedStatus(status=_ELSEWHERE[task.state], note=task.reason or task.state.value),
             )
-        elif task.id in tried:
+        elif attempt is not None:
             # Also between two attempts, so that no person begins it before it has landed.
-            yield task, WantedStatus(status=IN_PROGRESS, note=note)
+            yield (
+                task,
+                WantedStatus(
+                    status=IN_PROGRESS,
+                    note=f"{note}\n{_describe_attempt(task, attempt, None)}",
+                    assignee=f"{OWN_ACTOR}/{attempt.worker}",
+                ),
+            )
+
+
+def _describe_attempt(task: Task, attempt: Attempt, commit: str | None) -> str:
+    """Describe the latest attempt; the text changes at its start and at the task's end alone."""
+    start = datetime.fromtimestamp(int(attempt.started), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    files = f"; files: {listed(task.files)}" if task.files else ""
+    if not _is_done(task) or attempt.ended is None:
+        return f"worker {attempt.worker} started {start}{files}"
+    took = duration(attempt.ended - attempt.started)
+    end = f"; commit {commit[:12]}" if commit else ""
+    return f"worker {attempt.worker} started {start}, took {took}{files}{end}"
+
+
+def _describe_parts(parts: int, commits: Sequence[str]) -> str:
+    shas = f"; commits: {listed([commit[:12] for commit in dict.fromkeys(commits)])}"
+    return f"complete: {count(parts, 'task')}{shas if commits else ''}"

@@ -1,4 +1,4 @@
-"""The file of `weft run --state`: the current phase of the plan, for other tools."""
+"""The file of `weft run --state`: the running phases of the plan, for other tools."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ async def needs(request: Request) -> Response:
     root = parts_of(request).project.root
 
     def view(store: Store, who: Identity, now: float) -> Html:
-        decisions = list_decisions(store, now=now, tenant=who.tenant)
-        runs = {} if decisions else _count_states(store, who)
+        decisions = list_decisions(store, now=now)
+        runs = {} if decisions else _count_states(store)
         may_act = has(who, ADMIN)
         return render_needs(
             NeedsView(
@@ -61,13 +61,13 @@ async def count(request: Request) -> Response:
     return await look(
         request,
         READ,
-        lambda store, who, now: {"count": count_decisions(store, now=now, tenant=who.tenant)},
+        lambda store, who, now: {"count": count_decisions(store, now=now)},
     )
 
 
-def _count_states(store: Store, who: Identity) -> dict[str, dict[str, int]]:
+def _count_states(store: Store) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter[str]] = {}
-    for key in list_work(store, tenant=who.tenant):
+    for key in list_work(store):
         counts.setdefault(key.run or "", Counter())[key.state] += 1
     return {run: dict(count) for run, count in counts.items()}
 
@@ -81,16 +81,14 @@ async def now(
     start: Annotated[int, Query(ge=0, le=bounds.NUMBER)] = 0,
 ) -> Response:
     def view(store: Store, who: Identity, now: float) -> Html:
-        return render_now(read_now(store, who, q, state, run, start, now))
+        return render_now(read_now(store, q, state, run, start, now))
 
     return await show(request, view)
 
 
-def read_now(
-    store: Store, who: Identity, words: str, state: str, run: str, start: int, now: float
-) -> NowView:
+def read_now(store: Store, words: str, state: str, run: str, start: int, now: float) -> NowView:
     """Read the page of present work from `start` on."""
-    keys = list_work(store, run=run or None, tenant=who.tenant, words=words)
+    keys = list_work(store, run=run or None, words=words)
     named = sorted(
         ((word_of(key), key.id) for key in keys), key=lambda pair: (GROUPS.index(pair[0]), pair[1])
     )
@@ -100,18 +98,14 @@ def read_now(
     rows = {view.id: view for view in view_work(store, page)}
     unmet = list_unmet_needs(store, [id for id in page if words_of[id] == "waiting"])
     reports = list_latest_reports(store, [id for id in page if rows[id].started is not None])
-    held = _ready_waits(store, who, now) if "ready" in words_of.values() else {}
+    held = _ready_waits(store, now) if "ready" in words_of.values() else {}
     return NowView(
         rows=[
             _row(rows[id], words_of[id], reports.get(id), held.get(id) or _after(unmet.get(id, [])))
             for id in page
         ],
         counts=Counter(word for word, _ in named),
-        runs=[
-            listed.id
-            for listed in list_runs(store)
-            if listed.state != "ended" and who.tenant in (None, listed.tenant)
-        ],
+        runs=[listed.id for listed in list_runs(store) if listed.state != "ended"],
         run=run,
         state=state,
         words=words,
@@ -126,8 +120,8 @@ def word_of(key: WorkKey) -> str:
     return state_word(key.state, stage=key.stage, agent=key.agent, reason=key.reason)
 
 
-def _ready_waits(store: Store, who: Identity, now: float) -> dict[int, str]:
-    first, _ = queue(store, now=now, most=_PROBED, tenant=who.tenant)
+def _ready_waits(store: Store, now: float) -> dict[int, str]:
+    first, _ = queue(store, now=now, most=_PROBED)
     return {task.id: "; ".join(wait.text for wait in waits) for task, waits in first}
 
 

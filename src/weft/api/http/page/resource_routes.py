@@ -35,7 +35,7 @@ from weft.runs.host_list import read_hosts
 from weft.runs.run_costs import RunCost, page_run_costs
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
-from weft.store.limit_table import identity
+from weft.store.limit_table import identity, list_limits
 from weft.store.open_checks import list_checks
 from weft.store.overview import overview
 from weft.store.present_work import list_held_files, list_work
@@ -43,7 +43,6 @@ from weft.store.probe import queue
 from weft.store.runs import get_run
 from weft.store.tasks import list_run, list_run_attempts
 from weft.swarm.identity import ADMIN, Identity, has
-from weft.swarm.views import list_limits
 from weft.words import state_word, task_label
 
 router = APIRouter(prefix="/page", include_in_schema=False)
@@ -65,7 +64,7 @@ async def landing(request: Request, run: RunName = "") -> Response:
 
 def _read_landing(parts: Parts, who: Identity, name: str, now: float) -> LandingView:
     store = parts.store
-    choice = choose_run(store, who, name)
+    choice = choose_run(store, name)
     if choice.run is None:
         return LandingView(run="")
     run = choice.run.id
@@ -96,22 +95,22 @@ def _read_landing(parts: Parts, who: Identity, name: str, now: float) -> Landing
 @router.get("/limits")
 async def limits(request: Request) -> Response:
     def view(store: Store, who: Identity, now: float) -> Html:
-        first, _ = queue(store, now=now, most=_PROBED, tenant=who.tenant)
+        first, _ = queue(store, now=now, most=_PROBED)
         held: dict[str, list[HeldTask]] = {}
         for task, waits in first:
             for wait in waits:
                 if wait.kind == "limit":
                     held.setdefault(wait.subject, []).append(_held_task(task, len(waits)))
-        work = list_work(store, tenant=who.tenant)
+        work = list_work(store)
         runs = {key.run: "" for key in work if key.run is not None}
         return render_limits(
             LimitsView(
-                limits=list_limits(store, who, now=now),
+                limits=list_limits(store, now=now),
                 held=held,
                 runs=dict.fromkeys(runs, "under way"),
                 paused=frozenset(key.run or "" for key in work if key.state == State.PAUSED),
                 drained=overview(store, most=1).drained,
-                hosts=read_hosts(store, now=now) if who.tenant is None else (),
+                hosts=read_hosts(store, now=now),
                 may_act=has(who, ADMIN),
                 now=now,
             )
@@ -134,8 +133,8 @@ async def files(request: Request, run: RunName = "") -> Response:
 
 def _read_files(parts: Parts, who: Identity, name: str, now: float) -> FilesView:
     store = parts.store
-    choice = choose_run(store, who, name)
-    first, _ = queue(store, now=now, most=_PROBED, tenant=who.tenant)
+    choice = choose_run(store, name)
+    first, _ = queue(store, now=now, most=_PROBED)
     tasks = [] if choice.run is None else list_run(store, choice.run.id)
     work = [task for task in tasks if task.request.kind is TaskKind.WORK]
     attempts = [] if choice.run is None else list_run_attempts(store, choice.run.id)
@@ -152,7 +151,7 @@ def _read_files(parts: Parts, who: Identity, name: str, now: float) -> FilesView
                     claim.state, stage=claim.stage, agent=claim.agent, reason=claim.reason
                 ),
             )
-            for claim in list_held_files(store, tenant=who.tenant)
+            for claim in list_held_files(store)
         ],
         waits=[
             FileWait(task=task.id, name=task_label(task.id, task.run, task.name), texts=texts)
@@ -219,7 +218,7 @@ async def spend(
     request: Request, after: Annotated[str | None, Query(max_length=200)] = None
 ) -> Response:
     def view(store: Store, who: Identity, now: float) -> Html:
-        costs, more = page_run_costs(store, tenant=who.tenant, after=after, most=_RUNS)
+        costs, more = page_run_costs(store, after=after, most=_RUNS)
         return render_spend(
             SpendView(
                 runs=[_spend(store, cost) for cost in costs],

@@ -9,9 +9,7 @@ from msgspec import Struct
 
 from weft.model import Run
 from weft.store import Store
-from weft.store.runs import page_runs
-from weft.swarm.access import get_visible_run
-from weft.swarm.identity import Identity
+from weft.store.runs import get_run, page_runs
 
 RunName = Annotated[str, Query(max_length=200)]
 
@@ -23,12 +21,12 @@ class RunChoice(Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...]  # newest first
 
 
-def choose_run(store: Store, who: Identity, name: str) -> RunChoice:
-    """Return the named run, or the newest unended run that the caller may see, or the newest."""
-    runs, _ = page_runs(store, tenant=who.tenant, after=None, most=_LISTED)
+def choose_run(store: Store, name: str) -> RunChoice:
+    """Return the named run, or the newest unended run, or the newest."""
+    runs, _ = page_runs(store, after=None, most=_LISTED)
     names = [run.id for run in runs]
     if name:
-        chosen: Run | None = get_visible_run(store, who, name)
+        chosen: Run | None = get_run(store, name)
     else:
         chosen = next((run for run in runs if run.state != "ended"), runs[0] if runs else None)
     if chosen is not None and chosen.id not in names:

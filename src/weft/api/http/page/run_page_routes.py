@@ -55,11 +55,11 @@ async def report(request: Request, run: RunName = "") -> Response:
 
 
 async def _show_run(request: Request, run: str, render: Callable[[RunView], Html]) -> Response:
-    return await show(request, lambda store, who, now: render(_read_run(store, who, run, now)))
+    return await show(request, lambda store, who, now: render(_read_run(store, run, now)))
 
 
-def _read_run(store: Store, who: Identity, name: str, now: float) -> RunView:
-    choice = choose_run(store, who, name)
+def _read_run(store: Store, name: str, now: float) -> RunView:
+    choice = choose_run(store, name)
     if choice.run is None:
         return RunView(report=None)
     report = read_report(store, choice.run.id)

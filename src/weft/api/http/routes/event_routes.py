@@ -17,8 +17,8 @@ from weft.api.http.requests import identify, in_thread, parts_of
 from weft.errors import WeftError
 from weft.store import Store
 from weft.store.event_log import last_event
+from weft.store.runs import get_run
 from weft.swarm import views
-from weft.swarm.access import get_visible_run
 from weft.swarm.identity import READ, Identity, is_bound, need
 
 router = APIRouter(tags=["events"])
@@ -66,8 +66,8 @@ def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> E
     if task is not None:
         views.get_task(store, who, task)
     if run is not None:
-        get_visible_run(store, who, run)
-    return EventFilter(run=run, task=task, tenant=who.tenant)
+        get_run(store, run)
+    return EventFilter(run=run, task=task)
 
 
 async def _while_allowed(

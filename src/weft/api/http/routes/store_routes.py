@@ -4,58 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from weft.api.http import bodies, wire
 from weft.api.http.openapi import answers
-from weft.api.http.requests import act, look
-from weft.runs import control, queue_view, run_costs
-from weft.runs.control import ControlResult
+from weft.api.http.requests import look
+from weft.runs import queue_view, run_costs
 from weft.store import Store
-from weft.store.limit_table import set_limit
-from weft.swarm.access import get_visible_run
-from weft.swarm.identity import ADMIN, READ, Identity
-from weft.swarm.views import list_limits
+from weft.store.limit_table import list_limits
+from weft.store.runs import get_run
+from weft.swarm.identity import READ, Identity
 
 router = APIRouter(tags=["looking"])
 
 
 @router.get("/limits", openapi_extra=answers(wire.LimitList))
 async def limits(request: Request) -> Response:
-    """Every limit, its use and its owner.
-
-    Not in pages: there are as many as runs, workers and agent files at work. A tenant sees the
-    limits that all tenants share, and its own.
-    """
+    """Every limit, its use and its owner. Not in pages: there are as many as runs, workers and
+    agent files at work."""
 
     def work(store: Store, who: Identity, now: float) -> wire.LimitList:
-        return {"limits": list_limits(store, who, now=now)}
+        return {"limits": list_limits(store, now=now)}
 
     return await look(request, READ, work)
-
-
-@router.put("/limits/{resource:path}", openapi_extra=answers(wire.SetLimit))
-async def change_limit(
-    request: Request,
-    resource: Annotated[str, Path(min_length=1, max_length=200)],
-    body: bodies.NewLimit,
-) -> Response:
-    """Set a limit for every process. A lower limit stops no running task; 0 pauses."""
-
-    def work(store: Store, who: Identity, now: float) -> wire.SetLimit:
-        before = set_limit(store, resource, body.capacity, now=now)
-        return {"resource": resource, "capacity": body.capacity, "before": before}
-
-    return await act(request, ADMIN, work)
 
 
 @router.get("/queue", openapi_extra=answers(wire.Queue))
 async def queue(request: Request, most: bodies.Most = 100) -> Response:
     """The next tasks with their waits, and the next entries: the first of each, without pages,
-    since the order changes all the time. A tenant sees its own."""
+    since the order changes all the time."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Queue:
-        view = queue_view.read_queue(store, now=now, most=most, tenant=who.tenant)
+        view = queue_view.read_queue(store, now=now, most=most)
         return wire.queue(view, most)
 
     return await look(request, READ, work)
@@ -76,17 +56,10 @@ async def cost(
 
     def work(store: Store, who: Identity, now: float) -> object:
         if run is not None:
-            get_visible_run(store, who, run)
+            get_run(store, run)
             cost = run_costs.get_run_cost(store, run)
             return wire.show(wire.CostPage(runs=(cost,), after=None))
-        costs, more = run_costs.page_run_costs(store, tenant=who.tenant, after=after, most=most)
+        costs, more = run_costs.page_run_costs(store, after=after, most=most)
         return wire.show(wire.CostPage(runs=tuple(costs), after=more))
 
     return await look(request, READ, work)
-
-
-@router.post("/drain", openapi_extra=answers(ControlResult))
-async def drain(request: Request, body: bodies.Drain) -> Response:
-    """Start no more tasks, on any host; or start them again."""
-    verb = control.admit_again if body.undo else control.stop_admissions
-    return await act(request, ADMIN, lambda store, who, now: verb(store, now=now))

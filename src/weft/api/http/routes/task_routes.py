@@ -179,15 +179,6 @@ async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Respo
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/cancel", openapi_extra=answers(wire.TaskChange))
-async def cancel(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> Response:
-    def work(store: Store, who: Identity, now: float) -> wire.TaskChange:
-        changed = member_work.cancel(store, who, id, reason=body.reason, now=now)
-        return {"task": id, "changed": changed}
-
-    return await act(request, WORK, work)
-
-
 @router.post("/tasks/{id}/files", openapi_extra=answers(wire.HeldFiles))
 async def claim_files(request: Request, id: TaskNumber, body: bodies.FilesBody) -> Response:
     """Claim more files: all of them, or none if another task holds any."""

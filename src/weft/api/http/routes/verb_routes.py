@@ -7,9 +7,8 @@
     GET  /v1/verbs                        the verbs, the operations, and the tuning of the store
 
 A verb that only reads needs the scope `read`, any other verb `admin`; a worker host calls the verbs
-of its own work (`host_rights`). A token of a tenant calls
-none: verbs do not know tenants, and skip the bounds of the other routes. Verbs change with versions
-of weft, and so the OpenAPI document leaves them out.
+of its own work (`host_rights`). Verbs skip the bounds of the other routes, and change with versions
+of weft: the OpenAPI document leaves them out.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from weft.api.http.requests import (
     look,
     parts_of,
 )
-from weft.errors import Forbidden, InputError, WeftError
+from weft.errors import InputError, WeftError
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.store import Store
@@ -97,7 +96,6 @@ def operations() -> Mapping[str, Verb]:
 @router.get("/verbs")
 async def list_verbs(request: Request) -> Response:
     def work(store: Store, who: Identity, now: float) -> object:
-        _refuse_tenants(who)
         facts = {"weft": __version__, "tuning": store.tuning}
         return {"result": {**facts, "verbs": sorted(all_verbs()), "operations": sorted(HOSTED)}}
 
@@ -110,7 +108,6 @@ async def call_verbs(request: Request) -> Response:
     body = await request.body()
 
     def ask(store: Store, who: Identity, now: float) -> object:
-        _refuse_tenants(who)
         results = [
             _carry_out(verb, partial(store.call, verb), call, who, now)
             for verb, call in _read_calls(body)
@@ -171,7 +168,7 @@ async def wait_for_changes(
     request: Request, after: int, seconds: Annotated[float, Query(ge=0, le=_LONGEST_WAIT)]
 ) -> Response:
     parts = parts_of(request)
-    _refuse_tenants(await identify(request, READ))
+    await identify(request, READ)
     last = await in_thread(request, lambda: last_event(parts.store))
     if last == after:
         with anyio.move_on_after(seconds):
@@ -233,7 +230,6 @@ def _read_call(call: object) -> tuple[Verb, object]:
 def _carry_out(
     verb: Verb, carry_out: Callable[..., Any], called: object, who: Identity, now: float
 ) -> Any:
-    _refuse_tenants(who)
     args, kwargs = arguments_of(verb.function, called, {"now": now, "who": who})
     with _known_errors():
         return carry_out(args, kwargs)
@@ -251,18 +247,13 @@ def _known_errors() -> Iterator[None]:
         raise known(str(error)) from error
 
 
-def _refuse_tenants(who: Identity) -> None:
-    if who.tenant is not None:
-        raise Forbidden("This token is for one tenant, and commands over a server are for all.")
-
-
 def _is_secret(verb: Verb) -> bool:
     return verb.name.startswith(_SECRET)
 
 
 async def _unknown(request: Request, name: str) -> Response:
     """Answer that there is no such verb, to a token that may call verbs."""
-    _refuse_tenants(await identify(request, READ))
+    await identify(request, READ)
     return problem_details.answer(
         404, f"There is no verb or operation {name[:100]!r} here.", UNKNOWN
     )
