@@ -46,6 +46,7 @@ TYPES = {
     "str | None": TEXT,
     "tuple[str, ...]": TEXTS,
     "tuple[str, ...] | None": COMMAND,
+    "BoxKind": {"enum": ["on", "bwrap", "container", "landlock", "off", True, False]},
 }
 NARROWER: dict[str, dict[str, Any]] = {
     "gate.squash": {"enum": ["task", "story"]},
@@ -56,7 +57,6 @@ NARROWER: dict[str, dict[str, Any]] = {
 LABELS: dict[str, Any] = {
     "anyOf": [TEXT, {"type": "array", "items": {"type": "string", "pattern": host_labels.PATTERN}}]
 }
-KINDS: dict[str, Any] = {"enum": ["on", "bwrap", "container", "landlock", "off", True, False]}
 AMOUNT: dict[str, Any] = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}
 
 TAKEN: dict[str, Any] = {"type": "object", "additionalProperties": {"enum": list(ARG_TYPES)}}
@@ -93,11 +93,11 @@ AGENT_TYPES: dict[str, dict[str, Any]] = {
     },
     "sandbox": {
         "anyOf": [
-            KINDS,
+            TYPES["BoxKind"],
             {
                 "type": "object",
                 "properties": {
-                    "kind": KINDS,
+                    "kind": TYPES["BoxKind"],
                     "image": {"type": "string"},
                     "network": TRUTH,
                     "memory": AMOUNT,
