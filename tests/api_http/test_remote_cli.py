@@ -152,7 +152,10 @@ def test_who_steers_is_told_the_same_over_a_server(remote: Served) -> None:
 
     assert steer(remote.here, "beside") == steer(remote.weft, "afar")
     # Over a server the reason names the token: the same words, and who asked.
-    question = "SELECT name, state, replace(reason, ' by a test', '') AS reason FROM tasks WHERE run = ? ORDER BY id"
+    question = (
+        "SELECT name, state, replace(reason, ' by a test', '') AS reason"
+        " FROM tasks WHERE run = ? ORDER BY id"
+    )
     assert remote.project.rows(question, "afar") == remote.project.rows(question, "beside")
     assert {one["state"] for one in remote.project.rows(question, "afar")} >= {"done", "cancelled"}
 
