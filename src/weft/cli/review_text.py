@@ -160,7 +160,7 @@ def _diff_lines(files: Sequence[DiffFile], *, old_counts: bool) -> Iterator[Line
         renamed = f" from {file.source}" if file.source else ""
         more = "".join(f", {word}" for word in (file.mode, "binary" * file.binary) if word)
         about = ReviewPlace(path=file.path)
-        yield f"> {printable(file.path)} ({printable(file.kind + renamed)}{more})", about
+        yield f"> {printable(file.path)} ({printable(file.kind + renamed + more)})", about
         for hunk in file.hunks:
             yield f"> @@ {printable(hunk.section)}".rstrip(), about
             for line in hunk.lines:
