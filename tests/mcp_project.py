@@ -22,11 +22,11 @@ from attempt.attempt_project import AttemptProject
 from forked_python import ForkedPython
 from wait_until import PATIENCE, wait_until
 from weft.errors import AlreadyEnded
+from weft.operations.identity import LOCAL
+from weft.operations.inbox import send_message
 from weft.process.attempt_files import STDIN
 from weft.project.project import Project
 from weft.store.tokens import create_token
-from weft.swarm.identity import LOCAL
-from weft.swarm.inbox import send_message
 
 
 class ServedProject(AttemptProject):

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 from weft import config
 from weft.errors import Refused
 from weft.model import State
+from weft.operations import dispatch, long_poll, member_work, membership
+from weft.operations.identity import Identity
+from weft.operations.member_records import Claimed, Dispatched, Member, NewWork, TaskResult
 from weft.operations.registry import OPERATIONS
 from weft.operations.steering import CancelAsked
 from weft.project.project import Project
 from weft.runs.control import ControlResult
 from weft.store import Store
-from weft.swarm import dispatch, member_work, membership, poll
-from weft.swarm.identity import Identity
-from weft.swarm.swarm_records import Claimed, Dispatched, Member, NewWork, TaskResult
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def post(
 
 def take(store: Store, member: str = "m", *, who: Identity = OWNER, now: float = 2) -> Claimed:
     """Poll, and get a task."""
-    found = poll.poll(store, who, member, now=now)
+    found = long_poll.poll(store, who, member, now=now)
     assert found is not None, f"there was nothing for {member}"
     assert found.task is not None, f"{member} got {found.kind}, not a task"
     return found.task
@@ -51,7 +51,7 @@ def take_all(
 ) -> list[Claimed]:
     """Poll until there is nothing more."""
     taken = []
-    while (found := poll.poll(store, who, member, now=now)) is not None:
+    while (found := long_poll.poll(store, who, member, now=now)) is not None:
         assert found.task is not None, f"{member} got {found.kind}, not a task"
         taken.append(found.task)
     return taken

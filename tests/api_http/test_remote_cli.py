@@ -31,6 +31,9 @@ from weft.attempt.start_facts import list_questions
 from weft.cli import COMMANDS
 from weft.errors import Forbidden, InputError, Unauthenticated
 from weft.model import HUMAN, Class, NewRun, NewTask, State
+from weft.operations.dispatch import send
+from weft.operations.identity import LOCAL
+from weft.operations.member_records import Dispatched, NewWork
 from weft.project.project import find_server_project
 from weft.runs.attempt_output import read_piece
 from weft.runs.control import admit_again, stop_admissions
@@ -44,9 +47,6 @@ from weft.store.runs import submit_run
 from weft.store.server_client import Server
 from weft.store.server_operations import HOSTED
 from weft.store.tasks import cancel, submit
-from weft.swarm.dispatch import send
-from weft.swarm.identity import LOCAL
-from weft.swarm.swarm_records import Dispatched, NewWork
 
 LOOKS = {
     "agents": ("agents", "--json"),
@@ -108,7 +108,7 @@ def test_every_command_is_covered() -> None:
 
 
 def test_every_operation_on_the_repository_is_offered_and_can_travel() -> None:
-    for package in ("weft.runs", "weft.swarm", "weft.maintenance", "weft.gate", "weft.project"):
+    for package in ("weft.runs", "weft.maintenance", "weft.gate", "weft.project"):
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             import_module(module.name)
     known = dict(HOSTED)

@@ -22,13 +22,13 @@ from weft.api.http.app import create_app
 from weft.api.http.routes.verb_routes import operations
 from weft.api.mcp.catalogue import TOOLS, list_tools
 from weft.errors import Forbidden, Unauthenticated, WeftError
+from weft.operations.identity import LOCAL, Identity, from_token
 from weft.operations.operation_list import OPERATIONS
 from weft.operations.registry import ask
 from weft.project.project import get_local_project, get_project
 from weft.store import open_store
 from weft.store.remote_calls import all_verbs
 from weft.store.tokens import create_token, identify
-from weft.swarm.identity import LOCAL, Identity, from_token
 
 TOKENS = ("none", "read", "work", "admin", "owner", "attempt", "lead")
 """`owner` owns the member and sent the tasks that the calls are about."""

@@ -14,7 +14,7 @@ from weft.api.http import bodies, wire
 from weft.api.mcp import arguments, tool_results
 from weft.api.shapes import Face, Shape
 from weft.model import Class, Priority, Summary, Task, TaskRequest, Token
-from weft.swarm.swarm_records import Member, NewWork, Page
+from weft.operations.member_records import Member, NewWork, Page
 
 HTTP_NAMES = {"klass": "class", "demand": "uses", "request": "details", "attached": "details"}
 OWN_OF_WEFT = {"sender", "repo", "stage", "provider", "agent_labels"}

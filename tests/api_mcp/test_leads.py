@@ -12,9 +12,9 @@ from databases import look
 from mcp_project import ServedProject, call, lines, made_in
 from wait_until import PATIENCE, wait_until
 from weft.model import State
+from weft.operations.identity import LOCAL
+from weft.operations.inbox import write
 from weft.runs.single_task import check, submit_task
-from weft.swarm.delivery import write
-from weft.swarm.identity import LOCAL
 
 
 def start_lead(project: ServedProject, *script: str) -> int:

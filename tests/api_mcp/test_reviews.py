@@ -10,10 +10,10 @@ import pytest
 from mcp_project import ServedProject, call
 from wait_until import PATIENCE, wait_until
 from weft.model import State
+from weft.operations.dispatch import NewPlan, submit_text
+from weft.operations.identity import LOCAL
 from weft.runs.preparation import RunOptions
 from weft.store.reviews import list_open_reviews
-from weft.swarm.identity import LOCAL
-from weft.swarm.sent_plan import NewPlan, submit_text
 
 pytestmark = pytest.mark.anyio
 

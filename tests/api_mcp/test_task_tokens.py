@@ -20,14 +20,13 @@ from forked_python import run_forked
 from mcp_project import ServedProject, call, lines
 from wait_until import PATIENCE, wait_until
 from weft.model import State
+from weft.operations.dispatch import NewPlan, send, submit_text
+from weft.operations.identity import LOCAL
+from weft.operations.member_records import NewWork
 from weft.project.own_repository import get_repository
 from weft.runs.preparation import RunOptions
 from weft.runs.single_task import check, submit_task
 from weft.store.tasks import cancel
-from weft.swarm.dispatch import send
-from weft.swarm.identity import LOCAL
-from weft.swarm.sent_plan import NewPlan, submit_text
-from weft.swarm.swarm_records import NewWork
 
 pytestmark = pytest.mark.anyio
 

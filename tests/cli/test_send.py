@@ -12,10 +12,10 @@ from cli.plan_project import Project
 from cli.shell import assert_one_sentence
 from databases import sqlite_store
 from weft.model import NewTask
+from weft.operations.identity import LOCAL
+from weft.operations.membership import join
 from weft.store import open_store
 from weft.store.tasks import submit
-from weft.swarm.identity import LOCAL
-from weft.swarm.membership import join
 
 
 @pytest.fixture

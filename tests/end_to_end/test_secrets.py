@@ -22,10 +22,10 @@ from mcp_project import ServedProject, made_in
 from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.model import State
+from weft.operations.dispatch import NewPlan, submit_text
+from weft.operations.identity import LOCAL
 from weft.redaction import Redactor
 from weft.runs.preparation import RunOptions
-from weft.swarm.identity import LOCAL
-from weft.swarm.sent_plan import NewPlan, submit_text
 from weft.worker.engine import guard, serving
 
 TALKATIVE = Path(__file__).with_name("talkative_program.py")

@@ -7,6 +7,7 @@ import pytest
 from store_helpers import url as url
 from weft.api.host_rights import require_right
 from weft.errors import Forbidden, InputError, NotFound, Refused
+from weft.operations.identity import Identity
 from weft.store import Store
 from weft.store.output_requests import (
     LARGEST,
@@ -15,7 +16,6 @@ from weft.store.output_requests import (
     list_output_requests,
     request_output,
 )
-from weft.swarm.identity import Identity
 
 
 def ask(store: Store, host: str = "h", *, now: float = 1.0) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from cases import each_case
 from store_helpers import first_fence
-from weft import maintenance, runs, swarm
+from weft import maintenance, operations, runs
 from weft.candidate_records import Entry
 from weft.errors import InputError
 from weft.model import Class, Event, NewRun, NewTask, NewWorker, Stage, State, TaskRequest
@@ -40,7 +40,7 @@ NOT_OFFERED: set[str] = set()
 
 
 def test_every_verb_can_be_called_from_afar_but_for_those_listed() -> None:
-    for package in (maintenance, runs, swarm):
+    for package in (maintenance, operations, runs):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     records = set()

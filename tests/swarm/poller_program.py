@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+from weft.operations import long_poll
+from weft.operations.identity import Identity
 from weft.store import open_store
-from weft.swarm import poll
-from weft.swarm.identity import Identity
 
 OWNER = Identity("t-owner", "owner", frozenset({"work"}))
 
@@ -20,7 +20,7 @@ def main(url: str, member: str, begin: str) -> None:
         while not Path(begin).exists():
             time.sleep(0.001)
         got = []
-        while (found := poll.poll(store, OWNER, member, now=time.time())) is not None:
+        while (found := long_poll.poll(store, OWNER, member, now=time.time())) is not None:
             assert found.task is not None
             got.append((found.task.task, found.task.fence))
     tell(json.dumps(got))

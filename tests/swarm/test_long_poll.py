@@ -22,6 +22,10 @@ from swarm_helpers import ACME, OWNER, end, join, post, take
 from wait_until import PATIENCE
 from weft.errors import AtCapacity, Forbidden, NotFound, Unauthenticated, WeftError
 from weft.model import NewMember
+from weft.operations import dispatch, inbox, long_poll, membership
+from weft.operations.identity import from_token
+from weft.operations.long_poll import Room
+from weft.operations.member_records import NewWork, Trigger
 from weft.store import Store
 from weft.store.limit_table import set_limit
 from weft.store.members import join as register
@@ -29,10 +33,6 @@ from weft.store.offers import find_room
 from weft.store.store import writes
 from weft.store.tasks import cancel
 from weft.store.tokens import create_token, revoke_token
-from weft.swarm import dispatch, inbox, membership, poll
-from weft.swarm.identity import from_token
-from weft.swarm.long_poll import Room
-from weft.swarm.swarm_records import NewWork, Trigger
 
 LONG = 100.0  # seconds: as good as for ever
 
@@ -173,7 +173,7 @@ def test_a_waiter_that_leaves_hands_its_task_back(store: Store) -> None:
 
 def _told(store: Store, fence: int) -> Trigger:
     """What a caller that was answered, and then found its client gone, has in hand."""
-    found = poll.poll(store, OWNER, "m", holding=[], now=time.time())
+    found = long_poll.poll(store, OWNER, "m", holding=[], now=time.time())
     assert found is not None
     assert found.task is not None
     assert found.task.fence == fence
@@ -458,7 +458,7 @@ def test_a_token_that_is_revoked_while_it_waits_gets_and_sends_nothing(
 
 
 def take_next(store: Store) -> Any:
-    found = poll.poll(store, OWNER, "m", now=time.time())
+    found = long_poll.poll(store, OWNER, "m", now=time.time())
     return None if found is None else found.task
 
 

@@ -19,6 +19,10 @@ from weft.errors import (
     Refused,
 )
 from weft.model import Class, ErrorClass, Filter, NewRun, NewTask, Priority, State
+from weft.operations import long_poll, member_work, membership, reading
+from weft.operations.identity import LOCAL, Identity
+from weft.operations.inbox import send_message
+from weft.operations.member_records import TaskResult
 from weft.redaction import Redactor
 from weft.store import Store
 from weft.store.admission import admit, admit_task
@@ -28,10 +32,6 @@ from weft.store.messages import list_to_task
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import get_task
-from weft.swarm import member_work, membership, poll, views
-from weft.swarm.identity import LOCAL, Identity
-from weft.swarm.inbox import send_message
-from weft.swarm.swarm_records import TaskResult
 
 
 def test_a_claimed_task_brings_all_that_is_needed_to_do_it(store: Store) -> None:
@@ -115,7 +115,7 @@ def test_an_assignment_at_capacity_is_refused_while_an_offer_works(store: Store)
     assert post(store, "offered", to="m", how="offer").state is State.OFFERED
     assert post(store, "queued", to="m", how="queue").state is State.READY
     member_work.claim(store, OWNER, "m", assigned.task, now=2)
-    assert poll.poll(store, OWNER, "m", now=2) is None  # no room to accept the offer
+    assert long_poll.poll(store, OWNER, "m", now=2) is None  # no room to accept the offer
 
 
 def test_after_one_of_two_ends_a_third_may_be_assigned(store: Store) -> None:
@@ -175,12 +175,12 @@ def test_an_offer_is_told_until_it_is_answered(store: Store) -> None:
     join(store, "m")
     join(store, "other")
     sent = post(store, "maybe", to="m", how="offer")
-    found = poll.poll(store, OWNER, "m", now=2)
+    found = long_poll.poll(store, OWNER, "m", now=2)
     assert found is not None
     assert found.offer is not None
     assert (found.kind, found.offer.task, found.offer.until) == ("offer", sent.task, 61)
     assert membership.get_member(store, OWNER, "m", now=2).offers == (sent.task,)
-    assert poll.poll(store, OWNER, "other", now=2) is None
+    assert long_poll.poll(store, OWNER, "other", now=2) is None
     claimed = done(member_work.accept(store, OWNER, "m", sent.task, now=3))
     assert (claimed.task, get_task(store, sent.task).state) == (sent.task, State.RUNNING)
     with pytest.raises(Refused):
@@ -230,10 +230,10 @@ def test_an_assigned_task_is_its_members_and_stays_so(store: Store) -> None:
     join(store)
     join(store, "other")
     sent = post(store, to="m", how="assign")
-    assert poll.poll(store, OWNER, "other", now=2) is None
-    assert poll.poll(store, OWNER, "other", now=1e6) is None
+    assert long_poll.poll(store, OWNER, "other", now=2) is None
+    assert long_poll.poll(store, OWNER, "other", now=1e6) is None
     membership.close(store, OWNER, "m", now=1e6)
-    assert poll.poll(store, OWNER, "other", now=2e6) is None
+    assert long_poll.poll(store, OWNER, "other", now=2e6) is None
     join(store, now=2e6)
     assert take(store, now=2e6).task == sent.task
 
@@ -347,12 +347,12 @@ def test_what_a_lost_answer_claimed_is_told_again_to_who_says_what_it_holds(stor
     join(store, max_tasks=2)
     post(store)
     lost = take(store)
-    assert poll.poll(store, OWNER, "m", holding=[lost.fence], now=3) is None
-    found = poll.poll(store, OWNER, "m", holding=[], now=3)
+    assert long_poll.poll(store, OWNER, "m", holding=[lost.fence], now=3) is None
+    found = long_poll.poll(store, OWNER, "m", holding=[], now=3)
     assert found is not None
     assert found.task is not None
     assert found.task.fence == lost.fence
-    assert poll.poll(store, OWNER, "m", now=3) is None
+    assert long_poll.poll(store, OWNER, "m", now=3) is None
 
 
 def test_a_full_queue_refuses_the_newcomer(store: Store) -> None:
@@ -402,13 +402,13 @@ def test_tasks_are_listed_by_what_is_asked_for_page_by_page(store: Store) -> Non
         post(store, f"t{number}", agent="py" if number % 2 else None)
     post(store, "assigned", to="m", how="queue", klass=Class.BATCH)
     take(store)
-    one = views.list_tasks(store, OWNER, Filter(), most=4)
-    two = views.list_tasks(store, OWNER, Filter(), after=one.after or 0, most=4)
+    one = reading.list_tasks(store, OWNER, Filter(), most=4)
+    two = reading.list_tasks(store, OWNER, Filter(), after=one.after or 0, most=4)
     assert [t.id for t in (*one.tasks, *two.tasks)] == [1, 2, 3, 4, 5, 6]
     assert (one.after, two.after) == (4, None)
 
     def names(**asked: object) -> list[str]:
-        found = views.list_tasks(store, OWNER, Filter(**asked))  # type: ignore[arg-type]
+        found = reading.list_tasks(store, OWNER, Filter(**asked))  # type: ignore[arg-type]
         return [t.name for t in found.tasks]
 
     assert names(agent="py") == ["t1", "t3"]
@@ -425,7 +425,7 @@ def test_tasks_are_listed_by_what_is_asked_for_page_by_page(store: Store) -> Non
     ]
     assert names(tenant="acme") == names(run="R") == []
     with pytest.raises(InputError):
-        views.list_tasks(store, OWNER, Filter(), most=501)
+        reading.list_tasks(store, OWNER, Filter(), most=501)
 
 
 def test_a_member_admitted_nothing_while_weft_is_drained(store: Store) -> None:
@@ -434,7 +434,7 @@ def test_a_member_admitted_nothing_while_weft_is_drained(store: Store) -> None:
     join(store)
     sent = post(store)
     stop_all(store, now=2)
-    assert poll.poll(store, OWNER, "m", now=3) is None
+    assert long_poll.poll(store, OWNER, "m", now=3) is None
     with pytest.raises(Refused, match="drained"):
         member_work.claim(store, OWNER, "m", sent.task, now=3)
 

@@ -14,13 +14,12 @@ from store_helpers import url as url
 from swarm_helpers import ACME, OWNER, end, join, post, take, take_all
 from weft.errors import Forbidden, InputError, NotFound
 from weft.model import Capacity, Lease, Worker
+from weft.operations import long_poll, member_work, membership
+from weft.operations.identity import LOCAL, Identity, find_own_members
 from weft.store import Store
 from weft.store.limit_table import list_limits
 from weft.store.sqlite import Sqlite
 from weft.store.tasks import get_task
-from weft.swarm import member_work, membership, poll
-from weft.swarm.access import find_own_members
-from weft.swarm.identity import LOCAL, Identity
 from weft.worker.reaper import Here, Silence, sweep
 
 
@@ -196,7 +195,7 @@ def test_who_leaves_hands_back_at_once_and_leaves_once(store: Store) -> None:
     assert [one.id for one in membership.list_members(store, OWNER, now=4)] == ["other"]
     assert take(store, "other", now=4).task == sent.task
     with pytest.raises(NotFound, match="join again"):
-        poll.poll(store, OWNER, "m", now=5)
+        long_poll.poll(store, OWNER, "m", now=5)
     assert claimed.task == sent.task
 
 
@@ -225,7 +224,7 @@ def test_signs_of_life_renew_what_is_held(store: Store) -> None:
     take(store, now=2)
     for sign, now in (
         (lambda at: membership.ping(store, OWNER, "m", now=at), 50.0),
-        (lambda at: poll.poll(store, OWNER, "m", now=at), 100.0),
+        (lambda at: long_poll.poll(store, OWNER, "m", now=at), 100.0),
     ):
         sign(now)
         [held] = membership.get_member(store, OWNER, "m", now=now).tasks
@@ -242,7 +241,7 @@ def test_an_empty_poll_costs_the_same_for_one_member_and_for_hundreds(store: Sto
         with counted_steps(store) as steps:
             assert find_own_members(counted, OWNER, "m0") == ["m0"]
             assert sum(counted.statements.values()) == 1
-            assert poll.poll(counted, OWNER, "m0", now=1) is None
+            assert long_poll.poll(counted, OWNER, "m0", now=1) is None
             assert membership.get_member(counted, OWNER, "m0", now=1).id == "m0"
         return counted.statements, counted.rows, steps[0]
 

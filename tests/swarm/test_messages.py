@@ -12,16 +12,16 @@ from store_helpers import url as url
 from swarm_helpers import ACME, FAILED, OWNER, end, join, post, take
 from weft.errors import AlreadyEnded, InputError, QueueFull
 from weft.model import NewRun, NewTask
+from weft.operations import inbox, long_poll, member_work
+from weft.operations.identity import LOCAL
+from weft.operations.member_records import Trigger
 from weft.store import Store
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, skip
-from weft.swarm import inbox, member_work, poll
-from weft.swarm.identity import LOCAL
-from weft.swarm.swarm_records import Trigger
 
 
 def told(store: Store, member: str, *, ack: str | None = None, now: float = 5) -> Trigger:
-    found = poll.poll(store, OWNER, member, ack=ack, now=now)
+    found = long_poll.poll(store, OWNER, member, ack=ack, now=now)
     assert found is not None
     return found
 
@@ -40,8 +40,8 @@ def test_who_sent_a_task_is_told_of_its_end_until_it_confirms(store: Store) -> N
         "done",
         "done it",
     )
-    assert poll.poll(store, OWNER, "sender", ack=first.ack, now=6) is None
-    assert poll.poll(store, OWNER, "m", now=6) is None
+    assert long_poll.poll(store, OWNER, "sender", ack=first.ack, now=6) is None
+    assert long_poll.poll(store, OWNER, "m", now=6) is None
 
 
 def test_a_lead_is_told_of_all_ends_but_not_of_its_own_work(store: Store) -> None:
@@ -58,18 +58,18 @@ def test_a_lead_is_told_of_all_ends_but_not_of_its_own_work(store: Store) -> Non
     )
     skip(store, 3, now=5)
     cancel(store, 4, now=5)
-    found = poll.poll(store, ACME, "lead", now=6)
+    found = long_poll.poll(store, ACME, "lead", now=6)
     assert found is not None
     assert [(one.name, one.state) for one in found.finished] == [
         ("theirs", "done"),
         ("a", "skipped"),
         ("b", "cancelled"),
     ]
-    own = poll.poll(store, ACME, "lead", ack=found.ack, now=7)
+    own = long_poll.poll(store, ACME, "lead", ack=found.ack, now=7)
     assert own is not None
     assert own.task is not None
     end(store, own.task, who=ACME, now=8)
-    assert poll.poll(store, ACME, "lead", now=9) is None
+    assert long_poll.poll(store, ACME, "lead", now=9) is None
 
 
 def test_a_failure_that_is_tried_again_is_no_end(store: Store) -> None:
@@ -77,7 +77,7 @@ def test_a_failure_that_is_tried_again_is_no_end(store: Store) -> None:
     join(store, "m")
     post(store, "work", to="m", how="assign")
     end(store, take(store), FAILED)  # blocked: a person is needed, and it may still be done
-    assert poll.poll(store, OWNER, "lead", now=5) is None
+    assert long_poll.poll(store, OWNER, "lead", now=5) is None
 
 
 def test_a_member_is_not_told_what_ended_before_it_joined(store: Store) -> None:
@@ -85,7 +85,7 @@ def test_a_member_is_not_told_what_ended_before_it_joined(store: Store) -> None:
     post(store)
     end(store, take(store))
     join(store, "lead", is_lead=True)
-    assert poll.poll(store, OWNER, "lead", now=5) is None
+    assert long_poll.poll(store, OWNER, "lead", now=5) is None
     post(store)
     end(store, take(store))
     assert len(told(store, "lead").finished) == 1
@@ -102,7 +102,7 @@ def test_many_ends_are_told_in_pages_without_a_gap(store: Store) -> None:
         end(store, take(store))
     seen: list[int] = []
     ack = None
-    while (found := poll.poll(store, OWNER, "lead", ack=ack, now=5)) is not None:
+    while (found := long_poll.poll(store, OWNER, "lead", ack=ack, now=5)) is not None:
         seen += [one.task for one in found.finished]
         ack = found.ack
     assert seen == sent
@@ -111,13 +111,13 @@ def test_many_ends_are_told_in_pages_without_a_gap(store: Store) -> None:
 def test_a_forged_confirmation_skips_nothing_that_is_still_to_come(store: Store) -> None:
     join(store, "lead", is_lead=True)
     join(store, "m")
-    assert poll.poll(store, OWNER, "lead", ack="e999999999999", now=2) is None
+    assert long_poll.poll(store, OWNER, "lead", ack="e999999999999", now=2) is None
     post(store)
     end(store, take(store))
     assert told(store, "lead").kind == "finished"
     for odd in ("", "x1", "e", "e-1", "m1 ", "e" + "9" * 19):
         with pytest.raises(InputError, match="not an `ack`"):
-            poll.poll(store, OWNER, "lead", ack=odd, now=5)
+            long_poll.poll(store, OWNER, "lead", ack=odd, now=5)
 
 
 def test_a_message_to_a_member_is_told_until_it_confirms_and_goes_before_work(
@@ -152,7 +152,7 @@ def test_a_message_to_a_running_task_reaches_who_works_on_it(store: Store) -> No
     read, ack = inbox.read_messages(store, OWNER, member="m", now=6)
     assert [one.text for one in read] == ["no, spaces"]
     assert inbox.read_messages(store, OWNER, member="m", ack=ack, now=7) == ((), None)
-    assert poll.poll(store, OWNER, "m", now=8) is None
+    assert long_poll.poll(store, OWNER, "m", now=8) is None
 
 
 def test_an_unconfirmed_message_goes_to_the_next_who_works_on_the_task(store: Store) -> None:

@@ -26,12 +26,12 @@ from observer import TERMINAL, Observer, Picture
 from swarm_helpers import done, stop
 from weft.config import Tuning
 from weft.errors import Forbidden, InputError, Refused
+from weft.operations import dispatch, inbox, long_poll, member_work, membership
+from weft.operations.identity import Identity
+from weft.operations.member_records import NewWork, TaskResult
 from weft.store import Store, open_store
 from weft.store.leases import free_proved_dead, suspect_overdue
 from weft.store.workers import depart
-from weft.swarm import dispatch, inbox, member_work, membership, poll
-from weft.swarm.identity import Identity
-from weft.swarm.swarm_records import NewWork, TaskResult
 
 TUNING = Tuning(queue=8, lease=30, offer=20, prefer=15, inbox=3)
 LIMITS = {"llm": 2, "requests": 4, "runs": 4}
@@ -125,10 +125,10 @@ class SwarmMachine(RuleBasedStateMachine):
 
     @rule(who=names, member=names, confirm=st.booleans())
     def poll(self, who: str, member: str, confirm: bool) -> None:
-        found = self.ask(poll.poll, WHO[who], member)
+        found = self.ask(long_poll.poll, WHO[who], member)
         assert found is None or who == member
         if found is not None and found.ack is not None and confirm:
-            again = self.ask(poll.poll, WHO[who], member, ack=found.ack)
+            again = self.ask(long_poll.poll, WHO[who], member, ack=found.ack)
             assert again is None or again.ack != found.ack
 
     @rule(who=names, member=names, choice=pick)

@@ -24,12 +24,12 @@ from swarm.test_membership import reap_silent
 from swarm_helpers import DONE, FAILED, OWNER, end, join, post, take, take_all
 from wait_until import PATIENCE
 from weft.errors import AlreadyEnded, Refused
+from weft.operations import long_poll, member_work, membership
+from weft.operations.identity import LOCAL
 from weft.store import Store
 from weft.store.event_log import history
 from weft.store.limit_table import list_limits, own_limit, set_limit
 from weft.store.tasks import get_task
-from weft.swarm import member_work, membership, poll
-from weft.swarm.identity import LOCAL
 
 pytestmark = pytest.mark.each_store
 
@@ -87,7 +87,7 @@ def test_duplicate_poll(store: Store) -> None:
 
         def poll_until_nothing(number: int) -> None:
             for _ in sent:  # on a store that gives a task twice this would never end
-                found = poll.poll(store, OWNER, names[number], now=2)
+                found = long_poll.poll(store, OWNER, names[number], now=2)
                 if found is None:
                     return
                 assert found.task is not None
@@ -160,7 +160,7 @@ def test_two_polls_of_one_member_at_once_do_not_exceed_its_slots(store: Store) -
 
     def take_some(store: Store) -> None:
         for _ in range(2):
-            poll.poll(store, OWNER, "m", now=2)
+            long_poll.poll(store, OWNER, "m", now=2)
 
     def counts_nothing(store: Store) -> Store:
         store = weaken(store, "ledger", NOTHING_IS_USED)

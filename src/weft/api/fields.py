@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from weft import bounds, host_labels
 from weft.model import Class, Priority
+from weft.operations.dispatch import NewPlan
+from weft.operations.member_records import NewWork
 from weft.runs.preparation import RunOptions, run_budget
-from weft.swarm.sent_plan import NewPlan
-from weft.swarm.swarm_records import NewWork
 
 Name = Annotated[str, Field(min_length=1, max_length=bounds.NAME)]
 Text = Annotated[str, Field(min_length=1, max_length=bounds.TEXT)]

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from weft.errors import Forbidden
 from weft.model import WorkerKind
+from weft.operations.identity import Identity
 from weft.store import Store
 from weft.store.leases import get_lease, list_open
 from weft.store.output_requests import get_output_request
 from weft.store.tokens import CHECKS
-from weft.swarm.identity import Identity
 
 Arguments = Mapping[str, Any]
 

@@ -15,13 +15,12 @@ from weft.gate.review_view import (
     read_review,
 )
 from weft.model import CommentAnswer
+from weft.operations.identity import READ, Identity, get_own_lease, get_visible_task, need
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.reviews import (
     answer_comment,
 )
-from weft.swarm.access import get_own_lease, get_visible_task
-from weft.swarm.identity import READ, Identity, need
 
 
 def list_visible(store: Store, who: Identity, project: Project) -> tuple[ReviewItem, ...]:

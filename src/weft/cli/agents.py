@@ -16,6 +16,9 @@ from weft.agents.agent import MODEL_PROGRAMS
 from weft.cli.command_group import CommandGroup, CommandTable
 from weft.cli.output import json_option, print_json, print_table, say
 from weft.config import BoxKind
+from weft.operations.identity import LOCAL
+from weft.operations.member_records import Member
+from weft.operations.membership import list_members
 from weft.project.agent_list import (
     WITHOUT_SANDBOX,
     ListedAgent,
@@ -26,9 +29,6 @@ from weft.project.agent_list import (
 from weft.project.host_agents import NO_PROGRAM
 from weft.project.project import get_project
 from weft.runs.host_list import HostStatus, list_lacks, read_hosts
-from weft.swarm.identity import LOCAL
-from weft.swarm.membership import list_members
-from weft.swarm.swarm_records import Member
 
 COMMANDS: Final[CommandTable] = {
     "test": ("weft.cli.agents_test", "Have an agent do one trivial task, and explain a failure."),

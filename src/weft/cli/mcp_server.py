@@ -10,12 +10,12 @@ import anyio
 from weft.api.mcp.caller import Call
 from weft.api.mcp.stdio_transport import serve_stdio
 from weft.api.threads import Threads
+from weft.operations.identity import LOCAL, Identity, from_token
+from weft.operations.long_poll import Room
 from weft.project.project import Project
 from weft.project.server_address import TOKEN
 from weft.store import Store
 from weft.store.tokens import identify
-from weft.swarm.identity import LOCAL, Identity, from_token
-from weft.swarm.long_poll import Room
 
 _THREADS: Final = 8
 

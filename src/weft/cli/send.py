@@ -9,9 +9,9 @@ from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_project
+from weft.operations.identity import LOCAL
+from weft.operations.inbox import write
 from weft.project.project import Project
-from weft.swarm.delivery import write
-from weft.swarm.identity import LOCAL
 
 
 @click.command(name="send")

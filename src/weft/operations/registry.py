@@ -18,10 +18,10 @@ from typing import Any, Final, Protocol, TypeVar, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from weft.operations.identity import LOCAL, Identity, need
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.store import BoundStore
-from weft.swarm.identity import LOCAL, Identity, need
 
 
 @dataclass(frozen=True, kw_only=True)

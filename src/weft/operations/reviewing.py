@@ -9,10 +9,10 @@ from msgspec import Meta, Struct
 from weft import bounds
 from weft.candidate_records import CommentDraft, ReviewComment
 from weft.gate.review_view import draft_comment
+from weft.operations.identity import ADMIN
 from weft.operations.registry import Occasion, operation
 from weft.operations.steering import Number
 from weft.store import reviews
-from weft.swarm.identity import ADMIN
 
 Line = Annotated[int, Meta(ge=0, le=bounds.NUMBER)]
 

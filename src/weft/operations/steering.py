@@ -11,14 +11,13 @@ from weft.admission.capacity import MOST, is_consumable
 from weft.errors import Forbidden, InputError, Refused
 from weft.formats import micro_dollars
 from weft.model import Run
+from weft.operations.identity import ADMIN, WORK, has, may_steer
 from weft.operations.registry import Occasion, operation
 from weft.runs import control
 from weft.runs.control import ControlResult
 from weft.runs.task_names import get_named
 from weft.store.limit_table import resume_agent as let_start
 from weft.store.limit_table import set_limit as put_limit
-from weft.swarm.access import may_steer
-from weft.swarm.identity import ADMIN, WORK, has
 
 Words = Annotated[str, Meta(max_length=bounds.MESSAGE)]
 Named = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -199,7 +198,7 @@ def drain(setting: Occasion, asked: DrainAsked) -> ControlResult:
 @operation("Write to a task", WORK)
 def message(setting: Occasion, asked: MessageSent) -> ControlResult:
     """Write a message to the agent or member of a task."""
-    from weft.swarm import inbox  # late: brings agent files along
+    from weft.operations import inbox  # late: brings agent files along
 
     root = setting.project.root
     inbox.send_message(

@@ -44,11 +44,11 @@ from weft.api.http.routes import (
 )
 from weft.api.threads import Threads
 from weft.errors import WeftError
+from weft.operations.long_poll import Room
 from weft.project.project import Project
 from weft.runs.log_pages import LogShelf
 from weft.store import Store
 from weft.store.store import open_reader
-from weft.swarm.long_poll import Room
 
 _THREADS: Final = 8  # requests that use the store at the same time
 _SLOW_THREADS: Final = 4  # requests that start git or read files at the same time

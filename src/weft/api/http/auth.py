@@ -16,10 +16,10 @@ from anyio.to_thread import run_sync
 from fastapi import Request
 
 from weft.errors import StoreBusy, Unauthenticated
+from weft.operations.identity import Identity, from_token, need
 from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.tokens import identify, is_token
-from weft.swarm.identity import Identity, from_token, need
 
 OWN: Final = "own"
 """In place of a scope: open to tokens of a single attempt too. The operation decides which tasks

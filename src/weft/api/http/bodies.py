@@ -20,8 +20,8 @@ from weft.api.fields import (
     TaskFields,
 )
 from weft.model import ErrorClass
-from weft.swarm.sent_plan import Format
-from weft.swarm.swarm_records import TaskResult
+from weft.operations.dispatch import Format
+from weft.operations.member_records import TaskResult
 
 LONGEST_WAIT: Final = 300_000  # milliseconds
 LONGEST_PAGE: Final = 200

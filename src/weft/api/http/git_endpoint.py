@@ -28,13 +28,13 @@ from weft.api.threads import Shares
 from weft.errors import Forbidden, NotFound, StaleFence, WeftError
 from weft.git.http_backend import MOST_ASKED, MOST_PUSHED, make_environment, read_push
 from weft.model import LeaseState
+from weft.operations.identity import ADMIN, Identity, from_token, has
 from weft.process.piped_program import open_program
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.leases import get_lease
 from weft.store.tokens import get_token
-from weft.swarm.identity import ADMIN, Identity, from_token, has
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from weft.api.http.auth import OWN
 from weft.api.http.openapi import answers
 from weft.api.http.problem_details import MALFORMED
 from weft.api.http.requests import act, act_slowly, in_slow_thread, parts_of
+from weft.operations.identity import Identity
 from weft.operations.operation_list import OPERATIONS
 from weft.operations.registry import Occasion, Operation
 from weft.store import Store
-from weft.swarm.identity import Identity
 
 router = APIRouter(tags=["operations"])
 

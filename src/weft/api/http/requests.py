@@ -26,6 +26,8 @@ from weft.api.http.problem_details import Rejected
 from weft.api.http.request_counts import Counts
 from weft.api.threads import Threads
 from weft.errors import InputError, Refused, StoreBusy, WeftError
+from weft.operations.identity import Identity
+from weft.operations.long_poll import Room
 from weft.project.project import Project
 from weft.runs.log_pages import LogShelf
 from weft.store import Store
@@ -33,8 +35,6 @@ from weft.store.database import Transaction
 from weft.store.remote_calls import plainly
 from weft.store.replies import RepeatableRequest, StoredReply, fill, find_reply, keep_reply, reserve
 from weft.store.store import BoundStore
-from weft.swarm.identity import Identity
-from weft.swarm.long_poll import Room
 
 T = TypeVar("T")
 Work = Callable[[Store, Identity, float], object]

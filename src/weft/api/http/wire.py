@@ -17,13 +17,13 @@ from typing_extensions import TypedDict
 from weft import model
 from weft.api.shapes import Face, Shape
 from weft.gate.review_view import ReviewItem
+from weft.operations import member_records
+from weft.operations.identity import Identity
 from weft.runs import explanation, queue_view, run_costs
 from weft.runs.attempt_output import LogLine
 from weft.runs.task_diff import TaskDiff
 from weft.store import team_views
 from weft.store.summaries import Cost
-from weft.swarm import swarm_records
-from weft.swarm.identity import Identity
 
 _COSTS: Final = 200  # of a run, at most
 _CLASSES: Final = {klass.value: klass.name.lower() for klass in model.Class}
@@ -31,14 +31,14 @@ _PRIORITIES: Final = {priority.value: priority.name.lower() for priority in mode
 
 
 class MemberPage(TypedDict):
-    agents: list[swarm_records.Member]
+    agents: list[member_records.Member]
     after: str | None  # for the next page; null: this was the last
 
 
 class Me(Struct, frozen=True, kw_only=True):
     token: Identity
-    agent: swarm_records.Member | None  # the member that acts, if that is clear
-    agents: tuple[swarm_records.Member, ...]
+    agent: member_records.Member | None  # the member that acts, if that is clear
+    agents: tuple[member_records.Member, ...]
 
 
 class Closed(TypedDict):
@@ -56,7 +56,7 @@ class SentMessage(TypedDict):
 
 
 class PollAnswer(TypedDict):
-    trigger: swarm_records.Trigger | None  # null: the time was over
+    trigger: member_records.Trigger | None  # null: the time was over
     capacity: model.Capacity
 
 
@@ -179,7 +179,7 @@ FACE: Final = Face(
             computed={"details": _details},
         ),
         model.Summary: Shape(name="TaskLine", renamed={"klass": "class"}),
-        swarm_records.Page: Shape(name="TaskPage"),
+        member_records.Page: Shape(name="TaskPage"),
         model.Token: Shape(hidden=frozenset({"fence", "task"})),
         Identity: Shape(
             name="Caller", renamed={"token": "id"}, hidden=frozenset({"fence", "agents"})

@@ -11,10 +11,10 @@ import anyio
 
 from weft.api.threads import Threads
 from weft.errors import Refused
+from weft.operations.identity import Identity
+from weft.operations.long_poll import Room
 from weft.project.project import Project
 from weft.store import Store
-from weft.swarm.identity import Identity
-from weft.swarm.long_poll import Room
 
 P = ParamSpec("P")
 T = TypeVar("T")

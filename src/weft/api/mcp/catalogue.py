@@ -19,10 +19,10 @@ from pydantic.json_schema import GenerateJsonSchema
 from weft.api.fields import SentFields
 from weft.api.mcp import tools
 from weft.api.mcp.caller import Call
+from weft.operations.identity import Identity, has, is_bound
 from weft.operations.operation_list import OPERATIONS
 from weft.operations.registry import Operation
 from weft.store import Store
-from weft.swarm.identity import Identity, has, is_bound
 
 _PROBLEMS: Final = 3  # wrong arguments that a refusal names
 

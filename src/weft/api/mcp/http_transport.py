@@ -21,11 +21,11 @@ from weft.api.mcp.caller import Call
 from weft.api.mcp.sdk_server import CALLER, make_server
 from weft.api.threads import Threads
 from weft.errors import StoreError, Unauthenticated
+from weft.operations.identity import from_token
+from weft.operations.long_poll import Room
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.tokens import identify
-from weft.swarm.identity import from_token
-from weft.swarm.long_poll import Room
 
 MCP: Final = "/mcp"
 """The path of the application."""

@@ -6,7 +6,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from weft.api.mcp.sdk_server import Caller, make_server
-from weft.swarm.long_poll import Room
+from weft.operations.long_poll import Room
 
 
 async def serve_stdio(caller: Caller, room: Room) -> None:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from weft.api.shapes import Face, Shape
 from weft.gate.review_view import ReviewItem
 from weft.model import MET, Held, Message, Notice, State, Summary, Task, Wait
-from weft.swarm.sent_plan import PlanSent
-from weft.swarm.swarm_records import Claimed, Member, Offer, Page
+from weft.operations.dispatch import PlanSent
+from weft.operations.member_records import Claimed, Member, Offer, Page
 
 
 class MyMembers(Struct, frozen=True, kw_only=True):

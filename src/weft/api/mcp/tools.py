@@ -32,12 +32,12 @@ from weft.api.mcp.tool_results import (
 from weft.errors import Forbidden, InputError
 from weft.gate.review_view import ReviewView
 from weft.model import CommentAnswer, Filter, State, Task
+from weft.operations import dispatch, inbox, member_work, membership, reading
+from weft.operations.identity import find_own_members, sender_name
+from weft.operations.member_records import Dispatched, Member, Page, TaskResult, Trigger
+from weft.operations.reading import explain
 from weft.project.site import agent_names
 from weft.store.ring import wait_rung
-from weft.swarm import dispatch, inbox, member_work, membership, own_step, sent_plan, views
-from weft.swarm.access import find_own_members, sender_name
-from weft.swarm.swarm_records import Dispatched, Member, Page, TaskResult, Trigger
-from weft.swarm.views import explain
 
 
 async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, Member]:
@@ -75,10 +75,10 @@ async def my_agent_info(call: Call, given: arguments.MyAgentInfo) -> tuple[str, 
 
 async def get_swarm(call: Call, _given: arguments.GetSwarm) -> tuple[str, SwarmMembers]:
     """List the members of the swarm, with their capabilities and load."""
-    members = await call.ask(membership.list_members, now=time.time())
-    free = sum(member.capacity.available > 0 and member.status != "offline" for member in members)
-    sentence = f"{len(members)} member(s), {free} of them with room for a task."
-    return sentence, SwarmMembers(members=tuple(members))
+    present = await call.ask(membership.list_members, now=time.time())
+    free = sum(member.capacity.available > 0 and member.status != "offline" for member in present)
+    sentence = f"{len(present)} member(s), {free} of them with room for a task."
+    return sentence, SwarmMembers(members=tuple(present))
 
 
 async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, Dispatched]:
@@ -99,14 +99,14 @@ async def get_tasks(call: Call, given: arguments.GetTasks) -> tuple[str, Page]:
     me = await _sender(call, None) if given.mine else None
     sender = call.who.subject if me is None else sender_name(me)
     which = Filter(**given.values_for(Filter), created_by=sender if given.mine else None)
-    page = await call.ask(views.list_tasks, which, after=given.after, most=given.most)
+    page = await call.ask(reading.list_tasks, which, after=given.after, most=given.most)
     more = "; there are more" if page.after is not None else ""
     return f"{len(page.tasks)} task(s){more}.", page
 
 
 async def get_task(call: Call, given: arguments.GetTask) -> tuple[str, Task]:
     """Show a task: its text, state, files and result."""
-    task = await call.ask(views.get_task, _task(call, given.task))
+    task = await call.ask(reading.get_task, _task(call, given.task))
     reason = f": {task.reason}" if task.reason else ""
     return f"Task {task.id} is {task.state}{reason}.", task
 
@@ -264,14 +264,14 @@ async def answer_comment(call: Call, given: arguments.AnswerComment) -> tuple[st
     )
 
 
-async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, sent_plan.PlanSent]:
+async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, dispatch.PlanSent]:
     """Submit a plan as a run: its tasks start as their needs allow, and land when they pass their
     checks.
 
     Only an admin may; other callers send tasks with send_task. Follow it with get_tasks and its
     run.
     """
-    sent = await call.ask(sent_plan.submit_text, call.project, given.new())
+    sent = await call.ask(dispatch.submit_text, call.project, given.new())
     return f"Run {sent.submitted.run} has {len(sent.submitted.tasks)} task(s).", sent
 
 
@@ -295,7 +295,7 @@ async def sleep(call: Call, given: arguments.Sleep) -> tuple[str, StepResult]:
 
 
 async def _propose(call: Call, given: Mapping[str, object]) -> tuple[str, StepResult]:
-    task = await call.ask(own_step.propose, call.project, proposal.convert(given))
+    task = await call.ask(member_work.propose, call.project, proposal.convert(given))
     step = str(given["step"])
     return f"Noted. End your turn now, and task {task} goes on.", StepResult(task=task, step=step)
 

@@ -12,11 +12,11 @@ from fastapi import Request, Response
 
 from weft.api.http.auth import admit, bearer
 from weft.api.http.requests import identify, in_slow_thread, in_thread, parts_of
+from weft.operations.identity import READ, Identity
 from weft.page.markup import Html
 from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.store import BoundStore
-from weft.swarm.identity import READ, Identity
 
 View = Callable[[Store, Identity, float], Html]
 """A view for an identity at a time, from the store."""

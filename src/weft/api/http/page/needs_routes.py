@@ -11,6 +11,7 @@ from weft import bounds
 from weft.api.http.page.html_answers import show
 from weft.api.http.requests import look, parts_of
 from weft.model import State
+from weft.operations.identity import ADMIN, READ, Identity, has
 from weft.page.markup import Html
 from weft.page.needs_view import NeedsView, render_needs
 from weft.page.now_view import GROUPS, PAGE, NowView, WorkRow, render_now
@@ -23,7 +24,6 @@ from weft.store.overview import AgentReport, WorkerView, list_latest_reports
 from weft.store.present_work import WorkKey, list_unmet_needs, list_work, view_work
 from weft.store.probe import queue
 from weft.store.runs import list_runs
-from weft.swarm.identity import ADMIN, READ, Identity, has
 from weft.words import state_word
 
 router = APIRouter(prefix="/page", include_in_schema=False)

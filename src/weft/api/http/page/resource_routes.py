@@ -17,6 +17,7 @@ from weft.api.http.requests import Parts, parts_of
 from weft.errors import WeftError
 from weft.gate.check_run import read_running_check
 from weft.model import TERMINAL, Attempt, State, Task, TaskKind
+from weft.operations.identity import ADMIN, Identity, has
 from weft.page.files_view import (
     ClaimComparison,
     FilesView,
@@ -42,7 +43,6 @@ from weft.store.present_work import list_held_files, list_work
 from weft.store.probe import queue
 from weft.store.runs import get_run
 from weft.store.tasks import list_run, list_run_attempts
-from weft.swarm.identity import ADMIN, Identity, has
 from weft.words import state_word, task_label
 
 router = APIRouter(prefix="/page", include_in_schema=False)

@@ -13,11 +13,11 @@ from weft.api.http.bodies import TaskNumber
 from weft.api.http.page.html_answers import show_slowly
 from weft.api.http.requests import parts_of
 from weft.gate.review_diff import read_patch
+from weft.operations import reading
+from weft.operations.identity import ADMIN, Identity, has
 from weft.page.markup import Html
 from weft.page.review_page import DiffView, ReviewPage, render_review, render_task_diff
 from weft.runs.task_diff import get_diff
-from weft.swarm import views
-from weft.swarm.identity import ADMIN, Identity, has
 
 router = APIRouter(prefix="/page", include_in_schema=False)
 
@@ -61,7 +61,7 @@ async def diff(
     parts = parts_of(request)
 
     def view(who: Identity, now: float) -> Html:
-        views.get_task(parts.store, who, id)
+        reading.get_task(parts.store, who, id)
         changes = get_diff(parts.project, str(id))
         compared = git.compare_trees(parts.project.root, changes.base, changes.commit)
         return render_task_diff(

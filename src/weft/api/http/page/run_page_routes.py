@@ -15,6 +15,8 @@ from weft.api.http.page.html_answers import answer_html, show, show_slowly
 from weft.api.http.page.run_choice import RunName, choose_run
 from weft.api.http.requests import act_slowly, identify, in_slow_thread, parts_of
 from weft.model import TERMINAL
+from weft.operations.dispatch import submit_text
+from weft.operations.identity import ADMIN, READ, Identity, has
 from weft.page.markup import Html
 from weft.page.plan_editor import PlanEditor, render_checked, render_editor
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
@@ -29,8 +31,6 @@ from weft.runs.run_ends import find_slots, predict_run
 from weft.store import Store
 from weft.store.limit_table import list_limits
 from weft.store.summaries import get_typical_cost
-from weft.swarm.identity import ADMIN, READ, Identity, has
-from weft.swarm.sent_plan import submit_text
 
 router = APIRouter(prefix="/page", include_in_schema=False)
 

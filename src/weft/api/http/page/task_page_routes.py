@@ -15,6 +15,8 @@ from weft.api.http.page.html_answers import show_slowly
 from weft.api.http.requests import Parts, identify, in_slow_thread, parts_of
 from weft.errors import NotFound, Refused
 from weft.model import Attempt, Event, Task
+from weft.operations import reading
+from weft.operations.identity import ADMIN, READ, WORK, Identity, has
 from weft.page.log_view import WINDOW, LogMatch, LogWindow
 from weft.page.markup import Html
 from weft.page.task_view import TABS, TaskView, render_task
@@ -23,8 +25,6 @@ from weft.runs.attempt_output import TaskLog, read_prompt
 from weft.runs.event_text import line as event_line
 from weft.store.messages import list_sent_to_task
 from weft.store.tasks import list_attempts
-from weft.swarm import views
-from weft.swarm.identity import ADMIN, READ, WORK, Identity, has
 
 router = APIRouter(prefix="/page/task", include_in_schema=False)
 
@@ -49,7 +49,7 @@ async def download(
     parts, who = parts_of(request), await identify(request, READ)
 
     def read() -> Iterator[str]:
-        task = views.get_task(parts.store, who, id)
+        task = reading.get_task(parts.store, who, id)
         chosen = _choose(list_attempts(parts.store, id), attempt)
         if chosen is None:
             raise NotFound(f"Task {id} has no output yet.")
@@ -80,7 +80,7 @@ async def task(
     start = max(1, line - most // 2) if line is not None and first is None else first
 
     def view(who: Identity, now: float) -> Html:
-        explained = views.explain(parts.store, who, id, now=now)
+        explained = reading.explain(parts.store, who, id, now=now)
         chosen = _choose(explained.attempts, attempt)
         log = _open_log(parts, explained.task, stream)
         matches: list[LogMatch] = []

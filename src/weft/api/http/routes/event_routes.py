@@ -15,11 +15,11 @@ from weft.api.http.auth import OWN
 from weft.api.http.event_stream import EventFilter
 from weft.api.http.requests import identify, in_thread, parts_of
 from weft.errors import WeftError
+from weft.operations import reading
+from weft.operations.identity import READ, Identity, is_bound, need
 from weft.store import Store
 from weft.store.event_log import last_event
 from weft.store.runs import get_run
-from weft.swarm import views
-from weft.swarm.identity import READ, Identity, is_bound, need
 
 router = APIRouter(tags=["events"])
 
@@ -64,7 +64,7 @@ def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> E
     else:
         need(who, READ)
     if task is not None:
-        views.get_task(store, who, task)
+        reading.get_task(store, who, task)
     if run is not None:
         get_run(store, run)
     return EventFilter(run=run, task=task)

@@ -14,10 +14,10 @@ from weft.api.http.auth import admit, bearer
 from weft.api.http.openapi import answers
 from weft.api.http.requests import encode, in_thread, parts_of
 from weft.errors import StoreError
+from weft.operations.identity import READ
 from weft.store.database import Transaction
 from weft.store.limit_table import identity
 from weft.store.store import BoundStore
-from weft.swarm.identity import READ
 
 router = APIRouter(tags=["health"])
 

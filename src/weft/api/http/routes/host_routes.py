@@ -13,11 +13,11 @@ from weft.api.http.openapi import answers
 from weft.api.http.requests import ShownOnce, act, parts_of
 from weft.errors import Forbidden
 from weft.model import Token
+from weft.operations.identity import Identity
+from weft.operations.member_records import JoinedHost
 from weft.project.own_repository import get_repository
 from weft.store import Store
 from weft.store.tokens import CHECKS, confirm_host_token, join_host, renew_host_token
-from weft.swarm.identity import Identity
-from weft.swarm.swarm_records import JoinedHost
 
 router = APIRouter(prefix="/hosts", tags=["hosts"])
 

@@ -12,12 +12,11 @@ from weft.api.http.auth import OWN
 from weft.api.http.openapi import answers
 from weft.api.http.requests import act, act_slowly, in_thread, look, parts_of, while_connected
 from weft.errors import InputError, NotFound
+from weft.operations import inbox, membership
+from weft.operations.identity import ADMIN, READ, WORK, Identity, find_own_members, has
+from weft.operations.member_records import Member
 from weft.project.site import agent_names
 from weft.store import Store
-from weft.swarm import inbox, membership
-from weft.swarm.access import find_own_members
-from weft.swarm.identity import ADMIN, READ, WORK, Identity, has
-from weft.swarm.swarm_records import Member
 
 router = APIRouter(tags=["members"])
 
@@ -50,8 +49,8 @@ async def list_members(
     """The members of the swarm and their tasks, by id; `after` is for the next page."""
 
     def work(store: Store, who: Identity, now: float) -> wire.MemberPage:
-        members, more = membership.page_members(store, who, after=after, most=most, now=now)
-        return {"agents": members, "after": more}
+        shown, more = membership.page_members(store, who, after=after, most=most, now=now)
+        return {"agents": shown, "after": more}
 
     return await look(request, READ, work)
 

@@ -14,7 +14,7 @@ from weft.api.http.bodies import TaskNumber
 from weft.api.http.openapi import answers
 from weft.api.http.requests import act_slowly, in_slow_thread, parts_of
 from weft.gate.review_view import ReviewView
-from weft.swarm.identity import READ, Identity
+from weft.operations.identity import READ, Identity
 
 router = APIRouter(tags=["reviews"])
 

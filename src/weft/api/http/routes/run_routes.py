@@ -11,11 +11,11 @@ from weft.api.http import bodies, wire
 from weft.api.http.openapi import answers
 from weft.api.http.requests import act_slowly, in_slow_thread, look, parts_of
 from weft.model import TaskKind
+from weft.operations.dispatch import PlanSent, submit_text
+from weft.operations.identity import ADMIN, READ, Identity
 from weft.store import Store
 from weft.store.runs import get_run, page_runs
 from weft.store.tasks import list_run
-from weft.swarm.identity import ADMIN, READ, Identity
-from weft.swarm.sent_plan import PlanSent, submit_text
 
 router = APIRouter(tags=["runs"])
 

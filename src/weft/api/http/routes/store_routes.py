@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 from weft.api.http import bodies, wire
 from weft.api.http.openapi import answers
 from weft.api.http.requests import look
+from weft.operations.identity import READ, Identity
 from weft.runs import queue_view, run_costs
 from weft.store import Store
 from weft.store.limit_table import list_limits
 from weft.store.runs import get_run
-from weft.swarm.identity import READ, Identity
 
 router = APIRouter(tags=["looking"])
 

@@ -26,14 +26,14 @@ from weft.api.http.requests import (
 from weft.api.http.routes.member_routes import acting
 from weft.errors import AlreadyEnded, Refused
 from weft.model import Class, Filter, State, Task
+from weft.operations import dispatch, inbox, member_work, reading
+from weft.operations.dispatch import address
+from weft.operations.identity import READ, WORK, Identity
+from weft.operations.member_records import Claimed, Dispatched, Heard, Page
+from weft.operations.reading import explain
 from weft.runs.attempt_output import TaskLog
 from weft.runs.task_diff import TaskDiff, get_diff
 from weft.store import Store
-from weft.swarm import dispatch, inbox, member_work, views
-from weft.swarm.dispatch import address
-from weft.swarm.identity import READ, WORK, Identity
-from weft.swarm.swarm_records import Claimed, Dispatched, Heard, Page
-from weft.swarm.views import explain
 
 router = APIRouter(tags=["tasks"])
 
@@ -91,7 +91,7 @@ async def list_tasks(
         request,
         READ,
         lambda store, who, now: wire.page(
-            *views.list_lines(store, who, which, after=after, most=most)
+            *reading.list_lines(store, who, which, after=after, most=most)
         ),
     )
 
@@ -99,7 +99,7 @@ async def list_tasks(
 @router.get("/tasks/{id}", openapi_extra=answers(Task))
 async def get_task(request: Request, id: TaskNumber) -> Response:
     return await glance(
-        request, OWN, lambda store, who, now: wire.show(views.get_task(store, who, id))
+        request, OWN, lambda store, who, now: wire.show(reading.get_task(store, who, id))
     )
 
 
@@ -236,7 +236,7 @@ async def logs(
     parts = parts_of(request)
 
     def read(who: Identity) -> wire.LogLines:
-        task = views.get_task(parts.store, who, id)
+        task = reading.get_task(parts.store, who, id)
         log = TaskLog(
             project=parts.project,
             store=parts.store,
@@ -255,7 +255,7 @@ async def diff(request: Request, id: TaskNumber) -> Response:
     parts = parts_of(request)
 
     def read(who: Identity) -> object:
-        views.get_task(parts.store, who, id)
+        reading.get_task(parts.store, who, id)
         return wire.show(get_diff(parts.project, str(id)))
 
     return await _read_slowly(request, read)

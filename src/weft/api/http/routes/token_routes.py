@@ -9,9 +9,9 @@ from fastapi import APIRouter, Path, Request, Response
 from weft.api.http import bodies, wire
 from weft.api.http.openapi import answers
 from weft.api.http.requests import ShownOnce, act, look
+from weft.operations.identity import ADMIN, Identity
 from weft.store import Store
 from weft.store.tokens import create_token, page_tokens, revoke_token
-from weft.swarm.identity import ADMIN, Identity
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 

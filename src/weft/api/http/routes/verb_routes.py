@@ -42,6 +42,7 @@ from weft.api.http.requests import (
     parts_of,
 )
 from weft.errors import InputError, WeftError
+from weft.operations.identity import ADMIN, READ, Identity, need
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.store import Store
@@ -50,7 +51,6 @@ from weft.store.remote_calls import Unreadable, all_verbs, arguments_of, decode
 from weft.store.remote_store import UNKNOWN
 from weft.store.server_operations import HOSTED
 from weft.store.store import Verb
-from weft.swarm.identity import ADMIN, READ, Identity, need
 
 router = APIRouter(include_in_schema=False)
 
@@ -81,7 +81,7 @@ MODULES: Final = (
     "weft.runs.run_settings",
     "weft.runs.submission",
     "weft.runs.run_target",
-    "weft.swarm.delivery",
+    "weft.operations.inbox",
 )
 """The modules with operations on the repository; an operation of any other module is unknown."""
 

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from weft.errors import InputError
 from weft.model import Filter, Task
+from weft.operations.identity import READ, Identity, get_visible_task, need
+from weft.operations.member_records import Page
 from weft.runs.explanation import Explanation, explain_task
 from weft.store import Store, summaries
 from weft.store.store import reads
-from weft.swarm.access import get_visible_task
-from weft.swarm.identity import READ, Identity, need
-from weft.swarm.swarm_records import Page
 
 MOST: Final = 500
 """Tasks on a page, at most."""

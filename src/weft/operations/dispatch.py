@@ -6,25 +6,42 @@ so that no chain of them goes on for ever.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from weft import bounds, paths
+from weft import bounds, paths, plan
 from weft.admission.capacity import attempt_demand
 from weft.errors import AtCapacity, Forbidden, InputError, Refused
+from weft.git import NoSuchCommit
 from weft.model import MET, SWARM, Capacity, NewTask, TaskRequest, Worker
+from weft.operations.identity import (
+    ADMIN,
+    WORK,
+    Identity,
+    get_called,
+    get_sender,
+    get_visible_task,
+    has,
+    need,
+    need_agent,
+)
+from weft.operations.member_records import Dispatched, NewWork
+from weft.plan.plan_records import Problem, Severity
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
+from weft.runs.agent_readiness import require_agents
+from weft.runs.plan_check import CheckedPlan, PlanSource, check, setting_of
+from weft.runs.preparation import PlanUpload, RunOptions, prepare
+from weft.runs.submission import Submitted, submit_prepared
 from weft.store import Store
 from weft.store.offers import assign, find_room, offer
 from weft.store.store import writes
 from weft.store.tasks import get_task, submit
 from weft.store.tokens import refuse_revoked
-from weft.swarm.access import get_called, get_sender, get_visible_task
-from weft.swarm.identity import ADMIN, WORK, Identity, has, need, need_agent
-from weft.swarm.swarm_records import Dispatched, NewWork
 
 DEFAULT_TENANT: Final = "default"
 
@@ -194,3 +211,64 @@ def _name(work: NewWork) -> str:
     from weft.runs.single_task import choose_name  # late: it brings git and workspaces along
 
     return choose_name(work.title or work.text)
+
+
+Format = Literal["plan.md", "prd.json", "beads"]
+_SUFFIXES: Final[Mapping[Format, str]] = {"plan.md": "md", "prd.json": "json", "beads": "jsonl"}
+
+
+class PlanSent(Struct, frozen=True, kw_only=True):
+    submitted: Submitted
+    warnings: tuple[str, ...]
+
+
+class NewPlan(Struct, frozen=True, kw_only=True):
+    """A plan as text, with the wishes of its sender."""
+
+    text: str
+    name: str = "plan"  # a plain word: it becomes part of the run's
+    format: Format | None = None  # None: as its first line tells
+    options: RunOptions = RunOptions()  # the tenant is the sender's
+
+
+def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> PlanSent:
+    if not has(who, ADMIN):
+        raise Forbidden(
+            "Only an admin submits a plan: it chooses agents and brings commands (`check:`). "
+            "Send its tasks one by one."
+        )
+    source = _source(new)
+    checked = check(source, setting_of(project, store), new.options.slots)
+    _refuse_unsound(checked)
+    place = f"{who.subject}:{source.name}"
+    upload = PlanUpload(source=source, stem=new.name, place=place, spec="")
+    options = replace(new.options, tenant=who.tenant or DEFAULT_TENANT)
+    try:
+        prepared = prepare(project, checked, upload, options)
+    except NoSuchCommit as error:  # which says where the repository is
+        raise InputError(f"{options.base!r} is no commit of the repository.") from error
+    if options.preflight:
+        require_agents(project, store, prepared.agents)
+    submitted = submit_prepared(project, store, prepared)
+    return PlanSent(
+        submitted=submitted, warnings=tuple(_describe(problem) for problem in checked.problems)
+    )
+
+
+def _source(new: NewPlan) -> PlanSource:
+    data = new.text.encode()
+    suffix = plan.suffix_for(data) if new.format is None else _SUFFIXES[new.format]
+    return PlanSource(name=f"{new.name}.{suffix}", data=data)
+
+
+def _refuse_unsound(checked: CheckedPlan) -> None:
+    wrong = [
+        _describe(problem) for problem in checked.problems if problem.severity is Severity.ERROR
+    ]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise InputError(f"The plan cannot be run: {wrong[0]}{more}")
+
+
+def _describe(problem: Problem) -> str:
+    return f"line {problem.line}: {problem.message}"

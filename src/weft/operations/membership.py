@@ -11,6 +11,8 @@ from weft import bounds
 from weft.config import API_SLOTS
 from weft.errors import Forbidden, InputError
 from weft.model import Held, NewMember, Worker, WorkerKind
+from weft.operations.identity import READ, WORK, Identity, get_acting, need, need_member
+from weft.operations.member_records import Member
 from weft.store import Store
 from weft.store.members import (
     find_named,
@@ -23,9 +25,6 @@ from weft.store.members import (
 from weft.store.members import join as register
 from weft.store.store import reads, writes
 from weft.store.workers import find_workers, get_worker, list_workers, no_worker
-from weft.swarm.access import get_acting
-from weft.swarm.identity import READ, WORK, Identity, need, need_member
-from weft.swarm.swarm_records import Member
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 

@@ -6,30 +6,43 @@ Every call after a claim carries its fence, and changes no row unless that fence
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec import to_builtins
 
 from weft import paths
 from weft.admission.capacity import MOST, is_consumable
 from weft.admission.retries import after_failure
+from weft.agents import proposal
+from weft.agents.agent import Agent
+from weft.agents.proposal import HandOverStep, Proposal, SleepStep
+from weft.attempt.proposed_step import count_refused
 from weft.errors import AlreadyEnded, AtCapacity, Forbidden, InputError, Refused
 from weft.model import SWARM, TERMINAL, Outcome, State, Task, Worker
-from weft.store import Store, attempt_end, attempt_history, attempt_reports, leases, offers, tasks
-from weft.store.admission import admit_task
-from weft.store.database import storable
-from weft.store.members import give_signs, hand_back, list_held
-from weft.store.messages import confirm_to_task, list_to_task
-from weft.store.probe import probe
-from weft.store.store import writes
-from weft.swarm.access import (
+from weft.operations.identity import (
+    Identity,
     describe_claimed,
     get_acting,
     get_own_lease,
     get_visible_task,
 )
-from weft.swarm.acknowledgements import confirmed_messages, of_messages
-from weft.swarm.identity import Identity
-from weft.swarm.swarm_records import Claimed, Heard, TaskResult
+from weft.operations.inbox import ack_messages, confirmed_messages
+from weft.operations.member_records import Claimed, Heard, TaskResult
+from weft.project.project import Project
+from weft.project.site import parse_agent, read_agent
+from weft.store import Store, attempt_end, attempt_history, attempt_reports, leases, offers, tasks
+from weft.store.admission import admit_task
+from weft.store.attempt_reports import propose_step, refuse_step
+from weft.store.database import storable
+from weft.store.event_log import history
+from weft.store.members import give_signs, hand_back, list_held
+from weft.store.messages import confirm_to_task, list_to_task
+from weft.store.probe import probe
+from weft.store.runs import get_settings
+from weft.store.store import writes
+from weft.store.tasks import get_task
 
 
 @writes
@@ -168,7 +181,7 @@ def progress(
         task=lease.task,
         deadline=now + store.tuning.lease,
         messages=messages,
-        ack=of_messages(messages),
+        ack=ack_messages(messages),
     )
 
 
@@ -297,3 +310,45 @@ def claim_files(
         for file in wanted
         if paths.conflicts(pattern, file)
     }
+
+
+def propose(store: Store, who: Identity, project: Project, step: Proposal) -> int:
+    """Record the step with which an attempt ends; return its task. The last proposal counts.
+
+    A proposal against the agent files is refused, and the refusal is recorded.
+    """
+    if who.fence is None or who.task is None:
+        raise Forbidden("Only an agent that weft started for a task ends with a step.")
+    task = get_task(store, who.task)
+    problem = _find_problem(store, project, task, step)
+    if not problem:
+        propose_step(store, who.fence, to_builtins(step), now=time.time())
+        return who.task
+    refuse_step(store, who.fence, problem, now=time.time())
+    refused = count_refused(history(store, task.id))
+    last = " End now: a person decides." if refused > proposal.MOST_REFUSED else ""
+    raise InputError(problem + last)
+
+
+def _find_problem(store: Store, project: Project, task: Task, step: Proposal) -> str:
+    match step:
+        case HandOverStep():
+            giver = _find_agent(store, project, task, task.agent or "")
+            receiver = _find_agent(store, project, task, step.agent)
+            return proposal.find_problem(step, giver, receiver) if giver else "It has no agent."
+        case SleepStep():
+            try:
+                proposal.parse_until(step.until, now=time.time())
+            except InputError as error:
+                return str(error)
+    return ""
+
+
+def _find_agent(store: Store, project: Project, task: Task, name: str) -> Agent | None:
+    try:
+        if task.run is None:
+            return read_agent(project.root, name)
+        files = get_settings(store, task.run).agents
+        return parse_agent(files[name], name) if name in files else None
+    except InputError:  # no file of this name
+        return None
