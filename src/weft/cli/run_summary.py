@@ -6,12 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow, pack_lanes
-from weft.charts.text_gantt import draw_bars
+from weft.cli.text_gantt import draw_bars
 from weft.formats import count, dollars
 from weft.model import BELOW_TEAM, STEPS, Event, TargetState, Task
+from weft.page.gantt_chart import GanttBar, GanttChart, GanttRow
 from weft.runs.progress import RunProgress
-from weft.runs.run_figures import DAY, RunFigures, describe_times, find_breaks, find_work
+from weft.runs.run_figures import (
+    DAY,
+    RunFigures,
+    describe_times,
+    find_breaks,
+    find_work,
+    pack_lanes,
+)
 from weft.words import land_command, progress_text, task_state
 
 _CHART: Final = 76  # columns of the chart

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow
-from weft.charts.graph_chart import GraphChart, GraphNode
 from weft.formats import count, duration
 from weft.graph import Successors
+from weft.page.gantt_chart import GanttBar, GanttChart, GanttRow
+from weft.page.graph_chart import GraphChart, GraphNode
 from weft.plan.plan_records import Compiled, EdgeReason, PlanTask
 from weft.runs.plan_check import CheckedPlan
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from weft.charts.gantt_chart import draw_gantt
-from weft.charts.graph_chart import draw_graph
-from weft.charts.html_page import render_page
-from weft.charts.svg_parts import escaped
 from weft.formats import duration
 from weft.page import plan_charts, plan_tree, plan_words
+from weft.page.gantt_chart import draw_gantt
+from weft.page.graph_chart import draw_graph
+from weft.page.markup import escaped, render_page
 from weft.plan.plan_records import PlanTask
 from weft.runs.plan_check import CheckedPlan
 

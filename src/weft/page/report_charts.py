@@ -8,19 +8,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.charts.gantt_chart import (
+from weft.forecast import Stint
+from weft.formats import dollars, duration, whole_line
+from weft.page.gantt_chart import (
     GanttBar,
     GanttChart,
     GanttMark,
     GanttRow,
     find_folds,
-    pack_lanes,
 )
-from weft.charts.graph_chart import GraphChart, GraphNode
-from weft.charts.step_chart import StepChart
-from weft.forecast import Stint
-from weft.formats import dollars, duration, whole_line
+from weft.page.graph_chart import GraphChart, GraphNode
 from weft.page.report_words import describe_fate, find_kind, find_sign
+from weft.page.step_chart import StepChart
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import (
     AttemptReport,
@@ -29,6 +28,7 @@ from weft.runs.report.report_records import (
     TaskReport,
     TaskWait,
 )
+from weft.runs.run_figures import pack_lanes
 from weft.words import state_word
 
 _SHORTEST: Final = 0.1  # seconds of the time axis

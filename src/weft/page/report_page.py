@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Final
 
-from weft.charts.gantt_chart import draw_gantt
-from weft.charts.graph_chart import draw_graph
-from weft.charts.html_page import HIGHLIGHT, render_page
-from weft.charts.step_chart import draw_steps
-from weft.charts.svg_parts import escaped
 from weft.formats import dollars, listed, moment, whole_line
 from weft.page import report_charts, report_tables
+from weft.page.gantt_chart import draw_gantt
+from weft.page.graph_chart import draw_graph
+from weft.page.markup import HIGHLIGHT, escaped, render_page
 from weft.page.report_words import KEYS, describe_fate, find_kind, shorten_limit
+from weft.page.step_chart import draw_steps
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import RunReport
 from weft.runs.run_figures import describe_times

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Final
 
-from weft.charts.svg_parts import escaped
 from weft.formats import dollars, duration, whole_line
+from weft.page.markup import escaped
 from weft.page.report_words import describe_choice, describe_fate, find_kind
 from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport
 

@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.charts.gantt_chart import draw_gantt
-from weft.charts.graph_chart import GraphChart, GraphNode, draw_graph
 from weft.forecast import Stint
 from weft.formats import clock, count, duration
 from weft.page import report_charts, report_page, report_tables
+from weft.page.gantt_chart import draw_gantt
+from weft.page.graph_chart import GraphChart, GraphNode, draw_graph
 from weft.page.markup import Html, Part, article, joined, link, state_tag, table, tag, tr
 from weft.page.run_picker import pick_run
 from weft.runs.report.report_records import RunReport, TaskReport

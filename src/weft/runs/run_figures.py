@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -9,7 +10,6 @@ from typing import Final
 from msgspec import Struct
 
 from weft.candidate_records import GateRows
-from weft.charts.gantt_chart import pack_lanes
 from weft.forecast import WHOLE, ScheduleBounds
 from weft.formats import duration
 from weft.model import MET, TERMINAL, Attempt, Task, TaskKind
@@ -21,6 +21,20 @@ _LONGEST_CHAIN: Final = 6  # names of a chain that are shown
 
 Span = tuple[float, float]
 """The start and the end of something, in seconds."""
+
+
+def pack_lanes(spans: Sequence[Span]) -> list[int]:
+    """Return the lowest free lane for each span of time; spans come in any order."""
+    lanes = [0] * len(spans)
+    busy: list[tuple[float, int]] = []
+    free: list[int] = []
+    for number in sorted(range(len(spans)), key=lambda number: spans[number]):
+        start, end = spans[number]
+        while busy and busy[0][0] <= start:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        lanes[number] = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (end, lanes[number]))
+    return lanes
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from weft.charts.html_page import is_page
-from weft.charts.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.cli.output import json_option, print_json
 from weft.cli.plan import plan_text
 from weft.cli.plan.split import advice_json, advice_lines
+from weft.cli.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.formats import count, plain
 from weft.page import plan_charts, plan_page, plan_tree, plan_words
+from weft.page.markup import is_page
 from weft.plan.plan_records import Source
 from weft.runs import plan_check, plan_file, plan_splitting
 from weft.runs.plan_check import CheckedPlan

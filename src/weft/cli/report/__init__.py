@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from weft.charts.html_page import is_page
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_store
 from weft.cli.report.report_lines import lines
 from weft.page import report_page
+from weft.page.markup import is_page
 from weft.runs.plan_file import write_over
 from weft.runs.report import as_json as to_json
 from weft.runs.report import read

@@ -8,7 +8,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft.candidate_records import Entry
-from weft.charts.gantt_chart import pack_lanes
 from weft.model import HUMAN, TERMINAL, Attempt, Event, Task, TaskKind
 from weft.runs.report import limit_use
 from weft.runs.report.report_records import (
@@ -21,7 +20,7 @@ from weft.runs.report.report_records import (
     TaskReport,
 )
 from weft.runs.report.task_waits import list_task_waits
-from weft.runs.run_figures import measure_run
+from weft.runs.run_figures import measure_run, pack_lanes
 from weft.runs.run_waits import find_waits
 from weft.store.run_history import RunHistory
 from weft.words import describe_prediction

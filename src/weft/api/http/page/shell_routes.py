@@ -19,7 +19,7 @@ from weft.store.page_codes import is_page_code, redeem_page_code
 router = APIRouter(include_in_schema=False)
 
 _FILES: Final = {  # the parts of each file, by package
-    "page.css": ("text/css", (("weft.charts", "page.css"), ("weft.page", "live.css"))),
+    "page.css": ("text/css", (("weft.page", "page.css"), ("weft.page", "live.css"))),
     "page.js": ("text/javascript", (("weft.page", "page.js"),)),
     "icon.svg": ("image/svg+xml", (("weft.page", "icon.svg"),)),
 }

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from cases import each_case
 from weft import plan
-from weft.charts import gantt_chart, graph_layout, text_gantt
-from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow
+from weft.cli import text_gantt
 from weft.formats import cells
+from weft.page import gantt_chart, graph_chart
+from weft.page.gantt_chart import GanttBar, GanttChart, GanttRow
+from weft.runs.run_figures import pack_lanes
 
 PLANS = Path(__file__).parent.parent / "plans"
 
@@ -71,19 +73,19 @@ def test_labels_of_bars_are_escaped_and_cut() -> None:
 def test_spans_take_the_lowest_free_lane(
     spans: list[tuple[float, float]], lanes: list[int]
 ) -> None:
-    assert gantt_chart.pack_lanes(spans) == lanes
+    assert pack_lanes(spans) == lanes
 
 
 def test_nodes_stand_behind_the_nodes_they_wait_for_and_clear_of_each_other() -> None:
     data = (PLANS / "authentication_track.md").read_bytes()
     compiled = plan.compile(plan.read("plan.md", data).plan)
     tasks = len(compiled.plan.tasks)
-    layout = graph_layout.place_nodes(compiled.successors, tasks)
+    layout = graph_chart.place_nodes(compiled.successors, tasks)
     for (before, after), _ in layout.lines:
-        assert layout.places[before].x + graph_layout.WIDTH < layout.places[after].x
+        assert layout.places[before].x + graph_chart.WIDTH < layout.places[after].x
     boxes = layout.places[:tasks]
     for number, box in enumerate(boxes):
-        assert 0 <= box.x <= layout.width - graph_layout.WIDTH
-        assert graph_layout.HEIGHT / 2 <= box.y <= layout.height - graph_layout.HEIGHT / 2
+        assert 0 <= box.x <= layout.width - graph_chart.WIDTH
+        assert graph_chart.HEIGHT / 2 <= box.y <= layout.height - graph_chart.HEIGHT / 2
         for earlier in boxes[:number]:
-            assert box.x != earlier.x or abs(box.y - earlier.y) > graph_layout.HEIGHT
+            assert box.x != earlier.x or abs(box.y - earlier.y) > graph_chart.HEIGHT

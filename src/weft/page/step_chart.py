@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.charts.svg_parts import frame, list_ticks, tooltip
 from weft.formats import duration
+from weft.page.svg_parts import frame, list_ticks, tooltip
 
 _WIDE: Final = 560
 _HIGH: Final = 84

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from weft.charts.svg_parts import LETTER, cut, draw_axis, escaped, frame, list_ticks, tooltip
 from weft.formats import cells, duration
+from weft.page.markup import escaped
+from weft.page.svg_parts import LETTER, cut, draw_axis, frame, list_ticks, tooltip
 
 _ROW: Final = 28
 _TOP: Final = 22
@@ -71,20 +71,6 @@ def draw_gantt(chart: GanttChart) -> str:
     usual = lengths[len(lengths) // 3] or chart.seconds
     room = min(_WIDEST, max(_NARROWEST - _LEFT, _USUAL * chart.seconds / usual))
     return _Drawing(chart, room).draw()
-
-
-def pack_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the lowest free lane for each span of time; spans come in any order."""
-    lanes = [0] * len(spans)
-    busy: list[tuple[float, int]] = []
-    free: list[int] = []
-    for number in sorted(range(len(spans)), key=lambda number: spans[number]):
-        start, end = spans[number]
-        while busy and busy[0][0] <= start:
-            heapq.heappush(free, heapq.heappop(busy)[1])
-        lanes[number] = heapq.heappop(free) if free else len(busy)
-        heapq.heappush(busy, (end, lanes[number]))
-    return lanes
 
 
 def find_folds(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
-from itertools import pairwise
 from typing import Final
 
-from weft.charts.graph_layout import NodePosition
 from weft.formats import cells, duration, fit, plain
+from weft.page.markup import escaped
 
 LETTER: Final = 6.6  # average width of a letter
 MARGIN: Final = 12
@@ -17,28 +16,6 @@ _STEPS: Final = (
     *(60 * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(3600 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 168)),
 )
-
-
-def draw_route(route: Sequence[NodePosition], kind: str, title: str = "") -> str:
-    """Draw a curve through the positions, straight where it crosses a column."""
-    tooltip = f"<title>{escaped(title)}</title>" if title else ""
-    first, last = route[0], route[-1]
-    if first.x == last.x:
-        # Both ends stand in the same column: the curve goes round its outside.
-        x, out = first.x + first.width, first.x + first.width + 26
-        curve = f"M{x:.0f} {first.y:.0f}C{out:.0f} {first.y:.0f} {out:.0f} {last.y:.0f} "
-        return f'<path class="{kind}" d="{curve}{x:.0f} {last.y:.0f}">{tooltip}</path>'
-    if last.x < first.x:
-        route = route[::-1]
-    curve = f"M{route[0].x + route[0].width:.0f} {route[0].y:.0f}"
-    for start, end in pairwise(route):
-        x1, x2 = start.x + start.width, end.x
-        bend = (x2 - x1) / 2
-        curve += f"C{x1 + bend:.0f} {start.y:.0f} {x2 - bend:.0f} {end.y:.0f} "
-        curve += f"{x2:.0f} {end.y:.0f}"
-        if end is not route[-1]:
-            curve += f"H{end.x + end.width:.0f}"
-    return f'<path class="{kind}" d="{curve}">{tooltip}</path>'
 
 
 def frame(width: float, height: float, parts: Iterable[str], label: str) -> str:
@@ -74,7 +51,3 @@ def cut(words: str, room: int) -> str:
 
 def tooltip(lines: Iterable[str]) -> str:
     return f"<title>{chr(10).join(map(escaped, lines))}</title>"
-
-
-def escaped(words: str) -> str:
-    return escape(plain(words))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from weft.charts.gantt_chart import GanttChart, GanttRow
-from weft.charts.svg_parts import list_ticks
 from weft.formats import cells, count, duration, fit, plain
+from weft.page.gantt_chart import GanttChart, GanttRow
+from weft.page.svg_parts import list_ticks
 
 MOST_LINES: Final = 60
 _NARROWEST: Final = 40
