@@ -11,7 +11,7 @@ from html_pages import Tags
 from page.page_records import EVIL, NOW
 from weft.forecast import Stint
 from weft.page.gantt_chart import GanttBar, GanttChart, GanttRow, draw_gantt, find_folds
-from weft.page.plan_editor import PlanEditor, render_checked, render_editor
+from weft.page.plan_page import PlanEditor, render_checked, render_editor
 from weft.page.report_page import render
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
 from weft.runs.plan_check import PlanSource, check, setting

@@ -37,8 +37,7 @@ from weft.page.markup import Html, escaped, tag
 from weft.page.needs_view import NeedsView, find_wanted_files, render_needs
 from weft.page.now_view import GROUPS, NowView, WorkRow, render_now
 from weft.page.spend_view import RunSpend, SpendView, render_spend
-from weft.page.task_view import TABS, TaskView, render_task
-from weft.page.team_view import render_team
+from weft.page.task_view import TABS, TaskView, render_task, render_team
 from weft.runs.host_list import HostStatus
 from weft.store.messages import TaskMessage
 from weft.store.summaries import Cost, RunBudget
@@ -309,3 +308,7 @@ def test_landed_work_whose_tree_has_no_verdict_is_marked() -> None:
     for tree, mark in (("t1", "tested = landed"), ("t9", "no verdict on this tree")):
         shown = render_landing(LandingView(run="r", gate=make_gate(tree), now=NOW))
         assert mark in shown
+
+
+def test_the_lines_of_a_text_stay_lines() -> None:
+    assert tag("pre", "first\nsecond\x1b[2J") == "<pre>first\nsecond [2J</pre>"

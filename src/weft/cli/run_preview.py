@@ -14,13 +14,13 @@ from msgspec.structs import asdict
 from weft.errors import InputError
 from weft.formats import count, dollars, duration, listed, plain
 from weft.model import Run
-from weft.page.plan_words import list_notes
 from weft.plan.plan_records import Problem, Severity
 from weft.plan.split_writer import FORMATS, NewPart
 from weft.project.project import Project
 from weft.runs import plan_check
 from weft.runs.plan_check import CheckedPlan, PlanSource
 from weft.runs.plan_splitting import SplitTask, split_plan
+from weft.runs.plan_words import list_notes
 from weft.runs.preparation import RunOptions
 from weft.runs.preview import Preview
 from weft.runs.progress import find_unfinished

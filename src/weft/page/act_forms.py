@@ -94,3 +94,14 @@ def retry_form(task: Task, agents: Iterable[str], label: str) -> Html:
         text_area("note", label, draft=f"retry-{task.id}"),
         key="r",
     )
+
+
+def pick_run(view: str, runs: Iterable[str], chosen: str, *more: Part) -> Html:
+    """Make the form that puts `?run=` into the address of a view."""
+    return tag(
+        "form",
+        select("run", "Run", [(run, run) for run in runs], chosen),
+        *more,
+        data_address=view,
+        class_="filter",
+    )

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from weft.formats import count
+from weft.page.act_forms import pick_run
 from weft.page.markup import Html, Part, article, link, state_tag, table, tag, tr
-from weft.page.run_picker import pick_run
 
 
 class HeldClaim(Struct, frozen=True, kw_only=True):

@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from weft.candidate_records import Entry, GateRows
 from weft.formats import count, duration, first_line
-from weft.page.act_forms import act_button
+from weft.page.act_forms import act_button, pick_run
 from weft.page.markup import Html, Part, article, joined, link, since, state_tag, table, tag, tr
-from weft.page.run_picker import pick_run
 from weft.words import entry_word
 
 

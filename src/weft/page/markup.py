@@ -25,6 +25,12 @@ class Html(str):
     __slots__ = ()
 
 
+class Cell(Html):
+    """A cell of a table with a class of its own."""
+
+    __slots__ = ()
+
+
 Part = str | Iterable["Part"] | None
 """A text, markup, parts in a row, or nothing."""
 Value = str | int | float | bool | None
@@ -32,10 +38,10 @@ Value = str | int | float | bool | None
 
 
 def escaped(text: str) -> Html:
-    """Escape a text, without characters that control a terminal or reverse a line."""
+    """Escape a text line by line, without characters that control a terminal or reverse a line."""
     if isinstance(text, Html):
         return text
-    return Html(escape(plain(text)))
+    return Html(escape("\n".join(map(plain, text.split("\n")))))
 
 
 def joined(*parts: Part) -> Html:
@@ -82,7 +88,9 @@ def link(address: str, *parts: Part, **attributes: Value) -> Html:
 
 def table(heads: Iterable[Part], rows: Iterable[Html], *, caption: str) -> Html:
     """Make a table; a screen reader reads the caption aloud."""
-    head = tag("tr", [tag("th", part, scope="col") for part in heads])
+    head = tag(
+        "tr", [part if isinstance(part, Cell) else tag("th", part, scope="col") for part in heads]
+    )
     return tag(
         "div",
         tag(
@@ -96,7 +104,28 @@ def table(heads: Iterable[Part], rows: Iterable[Html], *, caption: str) -> Html:
 
 
 def tr(*cells: Part, **attributes: Value) -> Html:
-    return tag("tr", [tag("td", cell) for cell in cells], **attributes)
+    row = [cell if isinstance(cell, Cell) else tag("td", cell) for cell in cells]
+    return tag("tr", row, **attributes)
+
+
+def number(text: str) -> Cell:
+    """Make a cell of a table whose text stands at its right edge."""
+    return Cell(tag("td", text, class_="r n"))
+
+
+def number_head(text: str) -> Cell:
+    return Cell(tag("th", text, scope="col", class_="r"))
+
+
+def dim(*parts: Part) -> Html:
+    """Make a paragraph that a reader may pass over."""
+    return tag("p", *parts, class_="dim")
+
+
+def colour_keys(pairs: Iterable[tuple[str, str]], *more: Part) -> Html:
+    """Explain the colours of a chart; each pair is a class of the style sheet and its meaning."""
+    keys = [tag("span", tag("i", class_=kind), text) for kind, text in pairs]
+    return tag("div", keys, *more, class_="keys")
 
 
 def since(at: float, now: float) -> Html:

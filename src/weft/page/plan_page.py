@@ -1,83 +1,180 @@
-"""A plan as one HTML page without a script."""
+"""A plan as HTML: its figures, charts and tasks, in a file of its own or beside the editor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
-from weft.formats import duration
-from weft.page import plan_charts, plan_tree, plan_words
-from weft.page.gantt_chart import draw_gantt
-from weft.page.graph_chart import draw_graph
-from weft.page.markup import escaped, render_page
-from weft.plan.plan_records import PlanTask
+from msgspec import Struct
+
+from weft.formats import count, dollars, duration
+from weft.graph import Successors
+from weft.page.gantt_chart import GanttBar, GanttChart, GanttRow, draw_gantt
+from weft.page.graph_chart import GraphChart, GraphNode, draw_graph
+from weft.page.markup import (
+    Html,
+    article,
+    colour_keys,
+    described,
+    dim,
+    joined,
+    number,
+    render_page,
+    state_tag,
+    table,
+    tag,
+    tr,
+)
+from weft.page.report_page import draw
+from weft.plan.plan_records import Compiled, EdgeReason, PlanTask, Problem
+from weft.runs import plan_words
 from weft.runs.plan_check import CheckedPlan
 
 _LARGEST_GRAPH: Final = 1500
 _LARGEST_SCHEDULE: Final = 3000
+_LONGEST: Final = 300_000  # characters of a plan in the editor
+
+
+class PlanEditor(Struct, frozen=True, kw_only=True):
+    text: str  # a plan to begin with
+    name: str  # of its file
+    checked: CheckedPlan | None  # None: nothing is compiled yet
+    typical_cost: int | None  # micro-dollars of an attempt so far; None: none is known
+    may_act: bool
+
+
+def render_editor(view: PlanEditor) -> Html:
+    compiled = None if view.checked is None else render_checked(view.checked, view.typical_cost)
+    area = tag(
+        "textarea",
+        view.text,
+        name="plan",
+        id="plan-text",
+        rows=34,
+        maxlength=_LONGEST,
+        spellcheck="false",
+        data_draft="plan",
+    )
+    form = tag(
+        "form",
+        tag("label", "Plan", for_="plan-text"),
+        area,
+        _run_button(view) if view.may_act else None,
+        data_act="page/act/run-plan",
+        data_post="plan/check",
+        data_into="compiled",
+        data_go="#/now",
+        id="plan-form",
+    )
+    shown = tag("section", compiled, id="compiled", aria_label="The compiled plan")
+    return article("Plan", tag("div", form, shown, class_="editor"))
+
+
+def _run_button(view: PlanEditor) -> Html:
+    review = tag("input", type="checkbox", name="review", value="yes", id="plan-review")
+    command = tag("code", f"weft run {view.name}", class_="cli")
+    return joined(
+        tag("label", review, "I accept each candidate before it lands (--review)"),
+        tag("button", tag("span", "Run this plan"), command, type="submit"),
+    )
+
+
+def render_checked(checked: CheckedPlan, typical_cost: int | None) -> Html:
+    """Show a compiled plan: problems with their lines first."""
+    if not checked.compiled.plan.tasks and not checked.problems:
+        return dim("The plan has no task yet: write - [ ] before each.")
+    return joined(
+        [_problem(problem) for problem in checked.problems],
+        None if checked.failed else tag("p", _describe_cost(checked, typical_cost), class_="lead"),
+        [dim(note) for note in plan_words.list_notes(checked)],
+        None if checked.failed else _compiled(checked),
+    )
+
+
+def _problem(problem: Problem) -> Html:
+    return tag(
+        "p",
+        state_tag(f"line {problem.line}", "bad" if problem.severity == "error" else "back"),
+        f" {problem.severity}: {problem.message} ",
+        tag("span", problem.suggestion, class_="dim"),
+        class_="problem",
+    )
+
+
+def _describe_cost(checked: CheckedPlan, typical_cost: int | None) -> str:
+    runs = len(checked.forecast.schedule)
+    about = f"About {duration(checked.forecast.seconds)}"
+    if typical_cost is None:
+        return f"{about}; no attempt has reported a cost yet."
+    return f"{about} and {dollars(runs * typical_cost)} at the usual cost of an attempt."
 
 
 def render(checked: CheckedPlan) -> str:
     """Return a file of its own, for `weft plan show --html`."""
-    title = escaped(checked.compiled.plan.title or checked.name)
-    body = [f"<h1>{title}</h1>", *render_compiled(checked), *_problems(checked)]
+    title = joined(checked.compiled.plan.title or checked.name)
+    problems = [" ".join(plan_words.problem_lines(problem)) for problem in checked.problems]
+    body = [tag("h1", title), _compiled(checked), *_listing("Warnings", problems)]
     return render_page(title, body)
 
 
-def render_compiled(checked: CheckedPlan) -> Iterator[str]:
-    """Yield the parts of a plan that was compiled: figures, advice, charts and tasks."""
-    yield f'<p class="dim">{escaped(plan_words.summary(checked))}</p>'
-    yield "<dl>"
-    for name, value in plan_words.figures(checked):
-        yield f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>"
-    yield "</dl>"
-    yield from _listing("What would shorten it most", list(plan_words.advice(checked)))
-    yield from _graph(checked)
-    yield from _schedule(checked)
-    yield from _tasks(checked)
-
-
-def _graph(checked: CheckedPlan) -> Iterator[str]:
-    yield "<h2>What waits for what</h2>"
-    number = len(checked.compiled.plan.tasks)
-    if number > _LARGEST_GRAPH:
-        yield f'<p class="dim">{number:,} tasks are too many to draw; the table has them all.</p>'
-        return
-    yield (
-        '<div class="keys"><span><i class="hot"></i>on the critical path</span>'
-        '<span><i class="done"></i>done or skipped</span><span>'
-        '<i class="turns"></i>may change the same file: never at the same time</span>'
-        "</div>"
+def _compiled(checked: CheckedPlan) -> Html:
+    """Show a plan that was compiled: figures, advice, charts and tasks."""
+    return joined(
+        dim(plan_words.summary(checked)),
+        described(plan_words.figures(checked)),
+        _listing("What would shorten it most", list(plan_words.advice(checked))),
+        _graph(checked),
+        _schedule(checked),
+        _tasks(checked),
     )
-    yield f'<div class="card scroll">{draw_graph(plan_charts.chart_graph(checked))}</div>'
 
 
-def _schedule(checked: CheckedPlan) -> Iterator[str]:
+def _listing(heading: str, lines: Sequence[str]) -> Iterator[Html]:
+    if lines:
+        yield tag("h2", heading)
+        yield tag("ul", [tag("li", line) for line in lines])
+
+
+def _graph(checked: CheckedPlan) -> Iterator[Html]:
+    yield tag("h2", "What waits for what")
+    tasks = len(checked.compiled.plan.tasks)
+    if tasks > _LARGEST_GRAPH:
+        yield dim(f"{tasks:,} tasks are too many to draw; the table has them all.")
+        return
+    yield colour_keys(
+        (
+            ("hot", "on the critical path"),
+            ("done", "done or skipped"),
+            ("turns", "may change the same file: never at the same time"),
+        )
+    )
+    yield draw(draw_graph(chart_graph(checked)))
+
+
+def _schedule(checked: CheckedPlan) -> Iterator[Html]:
     schedule = checked.forecast.schedule
     if not schedule:
         return
-    yield "<h2>What would run when</h2>"
+    yield tag("h2", "What would run when")
     if len(schedule) > _LARGEST_SCHEDULE:
-        yield f'<p class="dim">{len(schedule):,} tasks are too many to draw.</p>'
+        yield dim(f"{len(schedule):,} tasks are too many to draw.")
         return
-    yield f'<div class="card scroll">{draw_gantt(plan_charts.chart_slots(checked))}</div>'
+    yield draw(draw_gantt(chart_slots(checked)))
 
 
-def _tasks(checked: CheckedPlan) -> Iterator[str]:
-    reasons = plan_tree.list_reasons(checked.compiled)
-    yield '<h2>Tasks, and why they wait</h2><div class="card scroll"><table>'
-    yield '<caption class="unseen">Tasks by phase</caption>'
-    for heading, tasks in plan_tree.list_phases(checked.compiled):
-        yield f'<tr><th scope="colgroup" colspan="4">{escaped(heading)}</th></tr>'
+def _tasks(checked: CheckedPlan) -> Iterator[Html]:
+    reasons = plan_words.list_reasons(checked.compiled)
+    rows = []
+    for heading, tasks in plan_words.list_phases(checked.compiled):
+        rows.append(tag("tr", tag("th", heading, scope="colgroup", colspan=4)))
         for task in tasks:
             seconds = checked.seconds.get(task.id, 0.0)
-            length = duration(seconds) if seconds else ""
-            why = "<br>".join(escaped(reason) for reason in reasons.get(task.id, [])[:8])
-            yield (
-                f'<tr><td class="n id">{escaped(task.id)}</td><td>{escaped(_words(task))}</td>'
-                f'<td class="n">{length}</td><td class="dim">{why}</td></tr>'
-            )
-    yield "</table></div>"
+            why = [tag("div", reason, class_="dim") for reason in reasons.get(task.id, [])[:8]]
+            length = number(duration(seconds) if seconds else "")
+            rows.append(tr(tag("span", task.id, class_="id"), _words(task), length, why))
+    yield tag("h2", "Tasks, and why they wait")
+    yield table((), rows, caption="Tasks by phase")
 
 
 def _words(task: PlanTask) -> str:
@@ -86,12 +183,132 @@ def _words(task: PlanTask) -> str:
     return f"{task.title}{person}{status}"
 
 
-def _problems(checked: CheckedPlan) -> Iterator[str]:
-    lines = [" ".join(plan_words.problem_lines(problem)) for problem in checked.problems]
-    yield from _listing("Warnings", lines)
+def chart_graph(checked: CheckedPlan) -> GraphChart:
+    compiled, critical = checked.compiled, checked.critical_path
+    tasks = compiled.plan.tasks
+    successors = _bundled(compiled)
+    place = {task.id: number for number, task in enumerate(tasks)}
+    return GraphChart(
+        label="The tasks, and the tasks each of them waits for",
+        nodes=tuple(
+            _node(task, task.id in critical, checked.seconds.get(task.id, 0.0)) for task in tasks
+        ),
+        successors=successors,
+        critical=_critical_edges(successors, len(tasks), [place[task] for task in critical]),
+        overlaps=tuple(
+            (
+                place[edge.before],
+                place[edge.after],
+                f"{edge.before} and {edge.after} may both change {', '.join(edge.files)}",
+            )
+            for edge in compiled.edges
+            if edge.why is EdgeReason.OVERLAP
+        ),
+    )
 
 
-def _listing(heading: str, lines: list[str]) -> Iterator[str]:
-    if lines:
-        items = "".join(f"<li>{escaped(line)}</li>" for line in lines)
-        yield f"<h2>{escaped(heading)}</h2><ul>{items}</ul>"
+def _node(task: PlanTask, critical: bool, seconds: float) -> GraphNode:
+    state = duration(seconds) if seconds else str(task.status)
+    note = "waits for a person" if task.manual else state
+    return GraphNode(
+        name=task.id,
+        text=task.title,
+        note=note,
+        kind=f"{task.status} person" if task.manual else str(task.status),
+        critical=critical,
+        hover=(f"{task.id} {task.title} ({note})",),
+    )
+
+
+def _bundled(compiled: Compiled) -> list[list[int]]:
+    """Return the graph in which phases meet in a dot, so that not every task of a phase has a line
+    to every task of the next."""
+    node = {task.id: place for place, task in enumerate(compiled.plan.tasks)}
+    phase_of = [task.phase for task in compiled.plan.tasks]
+    successors: list[list[int]] = [[] for _ in node]
+    dots: dict[tuple[str, str], int] = {}
+
+    def dot(phase: str, side: str) -> int:
+        if (phase, side) not in dots:
+            dots[phase, side] = len(successors)
+            successors.append([])
+        return dots[phase, side]
+
+    edges = (((edge.before,), (edge.after,), edge.why) for edge in compiled.edges)
+    barriers = ((barrier.before, barrier.after, barrier.why) for barrier in compiled.barriers)
+    for befores, afters, why in (*edges, *barriers):
+        if why is EdgeReason.OVERLAP:
+            continue
+        if why is not EdgeReason.PHASE:
+            for before in befores:
+                successors[node[before]].extend(node[after] for after in afters)
+            continue
+        left = dot(phase_of[node[befores[0]]], "end")
+        entered = dot(phase_of[node[afters[0]]], "start")
+        for before in befores:
+            successors[node[before]].append(left)
+        successors[left].append(entered)
+        successors[entered].extend(node[after] for after in afters)
+    return [sorted(set(following)) for following in successors]
+
+
+def _critical_edges(
+    successors: Successors, tasks: int, path: Sequence[int]
+) -> frozenset[tuple[int, int]]:
+    """Return the edges of a path; some of them lead through dots."""
+    edges: set[tuple[int, int]] = set()
+    for a, b in pairwise(path):
+        ways = [[a, b]]
+        ways += [[a, end, b] for end in successors[a] if end >= tasks]
+        ways += [[*way[:2], start, b] for way in ways[1:] for start in successors[way[1]]]
+        for way in ways:
+            steps = list(pairwise(way))
+            if all(after in successors[before] for before, after in steps):
+                edges.update(steps)
+    return frozenset(edges)
+
+
+def chart_slots(checked: CheckedPlan) -> GanttChart:
+    """Return the predicted schedule with a row for each slot."""
+    slots: dict[int, list[GanttBar]] = {}
+    for stint, bar in zip(checked.forecast.schedule, _bars(checked), strict=True):
+        slots.setdefault(stint.slot, []).append(bar)
+    rows = (
+        GanttRow(name=f"slot {slot + 1}", bars=tuple(bars), note=count(len(bars), "task"))
+        for slot, bars in sorted(slots.items())
+    )
+    return _chart(checked, tuple(rows))
+
+
+def chart_tasks(checked: CheckedPlan) -> GanttChart:
+    """Return the predicted schedule with a row for each task."""
+    rows = (
+        GanttRow(name=bar.labels[0], bars=(bar,), note=duration(bar.end - bar.start))
+        for bar in _bars(checked)
+    )
+    return _chart(checked, tuple(rows))
+
+
+def _chart(checked: CheckedPlan, rows: tuple[GanttRow, ...]) -> GanttChart:
+    label = "The predicted times of the tasks, by slot"
+    return GanttChart(label=label, seconds=checked.forecast.seconds, groups=(rows,))
+
+
+def _bars(checked: CheckedPlan) -> list[GanttBar]:
+    """Return a bar for each stint of the schedule."""
+    texts = {task.id: task.title for task in checked.compiled.plan.tasks}
+    critical = set(checked.critical_path)
+    bars = []
+    for stint in checked.forecast.schedule:
+        label = f"{stint.name} {texts[stint.name]}"
+        bars.append(
+            GanttBar(
+                start=stint.start,
+                end=stint.end,
+                labels=(label, stint.name),
+                kind="hot" if stint.name in critical else "",
+                hover=(f"{label} ({duration(stint.start)} to {duration(stint.end)})",),
+                task=stint.name,
+            )
+        )
+    return bars

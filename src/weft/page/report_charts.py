@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from weft.forecast import Stint
 from weft.formats import dollars, duration, whole_line
+from weft.model import ASKED, HANDED_OVER, PROPOSAL, SLEPT
 from weft.page.gantt_chart import (
     GanttBar,
     GanttChart,
@@ -18,7 +19,6 @@ from weft.page.gantt_chart import (
     find_folds,
 )
 from weft.page.graph_chart import GraphChart, GraphNode
-from weft.page.report_words import describe_fate, find_kind, find_sign
 from weft.page.step_chart import StepChart
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import (
@@ -32,6 +32,42 @@ from weft.runs.run_figures import pack_lanes
 from weft.words import state_word
 
 _SHORTEST: Final = 0.1  # seconds of the time axis
+_PRESSURE: Final = frozenset({"rate_limit", "overload", "capacity"})
+_FAILURES: Final = frozenset(
+    {
+        *("timeout", "context", "auth", "config", "crash"),
+        *("no_change", "scope", "other", "red", "conflict"),
+    }
+)
+_KINDS: Final = {
+    "landed": ("landed", "✓"),
+    "done": ("landed", "✓"),
+    "at the gate": ("busy", "·"),
+    "running": ("busy", "▸"),
+    "sent back": ("back", "↩"),
+    HANDED_OVER: ("landed", "⇢"),
+    ASKED: ("busy", "?"),
+    SLEPT: ("busy", "·"),
+    PROPOSAL: ("bad", "✗"),
+}
+
+
+def find_kind(fate: str) -> str:
+    """Return the class of a fate in the style sheet."""
+    if fate in _PRESSURE:
+        return "wait"
+    return "bad" if fate in _FAILURES else _KINDS.get(fate, ("off", ""))[0]
+
+
+def find_sign(fate: str) -> str:
+    """Return the sign of a fate, for people who do not see colours."""
+    if fate in _PRESSURE:
+        return "…"
+    return "✗" if fate in _FAILURES else _KINDS.get(fate, ("", "–"))[1]
+
+
+def describe_fate(fate: str) -> str:
+    return fate.replace("_", " ")
 
 
 def chart_live(report: RunReport, schedule: Sequence[Stint]) -> GanttChart:

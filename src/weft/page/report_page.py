@@ -1,79 +1,142 @@
-"""The report of a run as one HTML page; its script only highlights.
-
-Texts of plans, agents and checks are escaped.
-"""
+"""The report of a run as one HTML page; its script only highlights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
+from operator import itemgetter
 from typing import Final
 
-from weft.formats import dollars, listed, moment, whole_line
-from weft.page import report_charts, report_tables
+from weft.formats import dollars, duration, listed, moment, whole_line
+from weft.page import report_charts
 from weft.page.gantt_chart import draw_gantt
 from weft.page.graph_chart import draw_graph
-from weft.page.markup import HIGHLIGHT, escaped, render_page
-from weft.page.report_words import KEYS, describe_fate, find_kind, shorten_limit
+from weft.page.markup import (
+    HIGHLIGHT,
+    Cell,
+    Html,
+    Part,
+    colour_keys,
+    dim,
+    figures,
+    joined,
+    number,
+    number_head,
+    render_page,
+    state_tag,
+    table,
+    tag,
+    tr,
+)
+from weft.page.report_charts import describe_fate, find_kind
 from weft.page.step_chart import draw_steps
 from weft.runs.report.limit_use import LimitUse
-from weft.runs.report.report_records import RunReport
+from weft.runs.report.report_records import (
+    AttemptReport,
+    CheckReport,
+    RunReport,
+    describe_choice,
+)
 from weft.runs.run_figures import describe_times
 from weft.words import state_word
 
 _LARGEST: Final = 1500  # nodes or bars in a drawing
+_LONGEST: Final = 400  # characters of a reason in a line
+_MOST_OUTPUT: Final = 8_000  # characters of a check's output, from its end
+_FATES: Final = (
+    ("landed", "landed or done"),
+    ("back", "sent back by the gate"),
+    ("bad", "failed"),
+    ("wait", "its provider was busy"),
+    ("busy", "running, or at the gate"),
+    ("off", "handed back"),
+)
 
 
 def render(report: RunReport) -> str:
     """Return a file of its own, for `weft report --html`."""
-    title = escaped(report.title or report.run)
-    body = [f"<h1>{title}</h1>", *render_body(report)]
-    return render_page(f"{title}: run {escaped(report.run)}", body, HIGHLIGHT)
+    title = report.title or report.run
+    body = [tag("h1", title), render_body(report)]
+    return render_page(joined(title, ": run ", report.run), body, HIGHLIGHT)
 
 
-def render_body(report: RunReport) -> Iterator[str]:
-    """Yield the parts of a report: the result first, then the way to it."""
-    yield from _head(report)
-    yield from _cards(report)
-    yield from _result(report)
-    yield from _failures(report)
-    if times := describe_times(report.figures):
-        yield f"<p>This run {escaped(times)}.</p>"
-    yield from _gantt(report)
-    yield from _graph(report)
-    yield from _charts(report)
-    yield from report_tables.gate(report)
-    yield from report_tables.agents(report)
-    yield from report_tables.attempts(report)
-
-
-def _result(report: RunReport) -> Iterator[str]:
-    yield "<h2>Result</h2>"
-    if not report.landings:
-        yield '<p class="dim">Nothing has landed.</p>'
-        return
-    titles = {task.name: task.title for task in report.tasks}
-    yield '<div class="card scroll"><table><caption class="unseen">Landed commits</caption><thead>'
-    yield '<tr><th scope="col">commit</th><th scope="col">task</th><th scope="col">title</th>'
-    yield '<th scope="col">changes</th></tr></thead><tbody>'
-    for landing in report.landings:
-        for commit, task in zip_longest(landing.commits, landing.tasks, fillvalue=""):
-            diff = f"<code>weft diff {escaped(task)}</code>" if task else ""
-            yield (
-                f"<tr><td><code>{escaped(commit[:12])}</code></td>"
-                f'<td class="id">{escaped(task)}</td><td>{escaped(titles.get(task, ""))}</td>'
-                f"<td>{diff}</td></tr>"
-            )
-    yield "</tbody></table></div>"
-    run = escaped(report.run)
-    yield (
-        f"<p>All of it is on the branch <code>weft/{run}</code>: <code>weft land {run}</code> "
-        f"puts it onto your branch, <code>weft publish {run}</code> makes a pull request, "
-        f"<code>git diff {escaped(report.base[:12])} weft/{run}</code> shows it whole.</p>"
+def render_body(report: RunReport) -> Html:
+    """Return the parts of a report: the result first, then the way to it."""
+    times = describe_times(report.figures)
+    return joined(
+        _head(report),
+        _cards(report),
+        _result(report),
+        _failures(report),
+        tag("p", f"This run {times}.") if times else None,
+        _gantt(report),
+        _graph(report),
+        _charts(report),
+        _gate(report),
+        _agents(report),
+        render_attempts(report),
     )
 
 
-def _failures(report: RunReport) -> Iterator[str]:
+def _head(report: RunReport) -> Iterator[Html]:
+    yield dim(
+        "Run ",
+        tag("b", report.run),
+        f", {report.state} · submitted {moment(report.submitted)} · ",
+        tag("code", report.base[:12]),
+        (" → ", tag("code", report.tip[:12])) if report.tip else None,
+    )
+    if report.blocked:
+        yield tag("p", state_tag("gate", "blocked"), f" {report.blocked}")
+    predicted = [task.name for task in report.tasks if task.predicted]
+    if predicted:
+        yield dim(f"Files were predicted for {listed(predicted)}.")
+    for task in report.tasks:
+        if task.state in ("blocked", "failed", "paused"):
+            word = state_tag(f"{task.name} {state_word(task.state)}", task.state)
+            yield tag("p", word, f" {whole_line(task.reason)}")
+
+
+def _cards(report: RunReport) -> Html:
+    run = report.figures
+    return figures(
+        (
+            (f"{run.landed} of {run.tasks}", "tasks landed"),
+            (f"{run.attempts}", f"attempts, {run.failed} failed"),
+            (f"{run.checks}", f"checks, {run.flaky} flaky, {run.sent_back} sent back"),
+            (dollars(run.micro_usd), f"{run.tokens:,} tokens"),
+        )
+    )
+
+
+def _result(report: RunReport) -> Iterator[Html]:
+    yield tag("h2", "Result")
+    if not report.landings:
+        yield dim("Nothing has landed.")
+        return
+    titles = {task.name: task.title for task in report.tasks}
+    rows = [
+        tr(
+            tag("code", commit[:12]),
+            _id(task),
+            titles.get(task, ""),
+            tag("code", f"weft diff {task}") if task else "",
+        )
+        for landing in report.landings
+        for commit, task in zip_longest(landing.commits, landing.tasks, fillvalue="")
+    ]
+    yield table(("commit", "task", "title", "changes"), rows, caption="Landed commits")
+    run = report.run
+    yield tag(
+        "p",
+        *("All of it is on the branch ", tag("code", f"weft/{run}"), ": "),
+        *(tag("code", f"weft land {run}"), " puts it onto your branch, "),
+        *(tag("code", f"weft publish {run}"), " makes a pull request, "),
+        *(tag("code", f"git diff {report.base[:12]} weft/{run}"), " shows it whole."),
+    )
+
+
+def _failures(report: RunReport) -> Iterator[Html]:
     """List failures; those with the same reason once."""
     groups: dict[tuple[str, str], list[str]] = {}
     for attempt in report.attempts:
@@ -82,104 +145,76 @@ def _failures(report: RunReport) -> Iterator[str]:
             groups.setdefault(key, []).append(f"{attempt.task} #{attempt.number}")
     if not groups:
         return
-    yield "<h2>Failures</h2><ul>"
-    for (fate, reason), names in sorted(groups.items(), key=lambda group: -len(group[1])):
-        yield (
-            f'<li><span class="tag {find_kind(fate)}">{len(names)} × '
-            f"{escaped(describe_fate(fate))}</span> {escaped(reason)} "
-            f'<span class="dim">{escaped(listed(names, most=12))}</span></li>'
+    items = [
+        tag(
+            "li",
+            state_tag(f"{len(names)} × {describe_fate(fate)}", find_kind(fate)),
+            f" {reason} ",
+            tag("span", listed(names, most=12), class_="dim"),
         )
-    yield "</ul>"
+        for (fate, reason), names in sorted(groups.items(), key=lambda group: -len(group[1]))
+    ]
+    yield tag("h2", "Failures")
+    yield tag("ul", items)
 
 
-def _head(report: RunReport) -> Iterator[str]:
-    tip = f" → <code>{escaped(report.tip[:12])}</code>" if report.tip else ""
-    yield (
-        f'<p class="dim">Run <b>{escaped(report.run)}</b>, {escaped(report.state)} · '
-        f"submitted {moment(report.submitted)} · <code>{escaped(report.base[:12])}</code>{tip}</p>"
-    )
-    if report.blocked:
-        yield f'<p><span class="tag blocked">gate</span> {escaped(report.blocked)}</p>'
-    predicted = [task.name for task in report.tasks if task.predicted]
-    if predicted:
-        yield f'<p class="dim">Files were predicted for {escaped(listed(predicted))}.</p>'
-    for task in report.tasks:
-        if task.state in ("blocked", "failed", "paused"):
-            word = state_word(task.state)
-            tag = f'<span class="tag {task.state}">{escaped(task.name)} {word}</span>'
-            yield f"<p>{tag} {escaped(whole_line(task.reason))}</p>"
+def draw(chart: str) -> Html:
+    """Put the drawing of a chart into a frame that scrolls."""
+    return tag("div", Html(chart), class_="card scroll")
 
 
-def _cards(report: RunReport) -> Iterator[str]:
-    figures = report.figures
-    cards = (
-        (f"{figures.landed} of {figures.tasks}", "tasks landed"),
-        (f"{figures.attempts}", f"attempts, {figures.failed} failed"),
-        (f"{figures.checks}", f"checks, {figures.flaky} flaky, {figures.sent_back} sent back"),
-        (dollars(figures.micro_usd), f"{figures.tokens:,} tokens"),
-    )
-    yield '<div class="cards">'
-    yield from (
-        f'<div class="card"><b>{value}</b><span>{text}</span></div>' for value, text in cards
-    )
-    yield "</div>"
-
-
-def _gantt(report: RunReport) -> Iterator[str]:
-    yield "<h2>What ran when</h2>"
+def _gantt(report: RunReport) -> Iterator[Html]:
+    yield tag("h2", "What ran when")
     if not report.attempts:
-        yield '<p class="dim">Nothing has run yet.</p>'
+        yield dim("Nothing has run yet.")
     elif len(report.attempts) + len(report.checks) > _LARGEST:
-        yield '<p class="dim">Too many attempts to draw; the table below has them all.</p>'
+        yield dim("Too many attempts to draw; the table below has them all.")
     else:
         used = {find_kind(attempt.fate) for attempt in report.attempts}
-        keys = "".join(
-            f'<span><i class="{kind}"></i>{text}</span>' for kind, text in KEYS if kind in used
-        )
-        yield f'<div class="keys">{keys}<span>○ landed, ◇ sent back</span></div>'
-        yield f'<div class="card scroll">{draw_gantt(report_charts.chart_times(report))}</div>'
+        shown = [(kind, text) for kind, text in _FATES if kind in used]
+        yield colour_keys(shown, tag("span", "○ landed, ◇ sent back"))
+        yield draw(draw_gantt(report_charts.chart_times(report)))
 
 
-def _graph(report: RunReport) -> Iterator[str]:
-    yield "<h2>What waited for what</h2>"
+def _graph(report: RunReport) -> Iterator[Html]:
+    yield tag("h2", "What waited for what")
     if len(report.tasks) > _LARGEST:
-        yield f'<p class="dim">{len(report.tasks):,} tasks are too many to draw.</p>'
+        yield dim(f"{len(report.tasks):,} tasks are too many to draw.")
         return
     chain = [task for task in report.tasks if task.critical and not task.barrier]
     chain.sort(key=lambda task: report.seconds if task.end is None else task.end)
-    names = escaped(" → ".join(task.name for task in chain))
-    yield (
-        '<div class="keys"><span><i class="hot"></i>the chain that decided when the run ended: '
-        f"{names}</span></div>"
-    )
-    yield f'<div class="card scroll">{draw_graph(report_charts.chart_graph(report))}</div>'
+    names = " → ".join(task.name for task in chain)
+    yield colour_keys([("hot", f"the chain that decided when the run ended: {names}")])
+    yield draw(draw_graph(report_charts.chart_graph(report)))
 
 
-def _charts(report: RunReport) -> Iterator[str]:
+def _charts(report: RunReport) -> Iterator[Html]:
     if not report.attempts:
         return
-    yield "<h2>Capacity and cost over time</h2>"
-    yield (
-        '<div class="keys"><span><i class="busy"></i>in use by this run</span>'
-        '<span><i class="off"></i>by others</span><span>- - the limit</span></div>'
-        '<div class="charts">'
-    )
+    yield tag("h2", "Capacity and cost over time")
+    keys = (("busy", "in use by this run"), ("off", "by others"))
+    yield colour_keys(keys, tag("span", "- - the limit"))
+    cards = []
     for group in _alike(report.capacity):
         use = group[0]
-        names = escaped(", ".join(shorten_limit(each.resource, report.run) for each in group))
         limit = ", no limit" if use.limit is None else f" of {use.limit}"
-        yield (
-            f'<div class="card"><b>{names}</b> '
-            f'<span class="dim">at most {use.peak}{limit}, {use.average:.1f} on average</span>'
-            f"{draw_steps(report_charts.chart_limit(use, report.seconds))}</div>"
+        cards.append(
+            _card(
+                ", ".join(_shorten_limit(each.resource, report.run) for each in group),
+                f"at most {use.peak}{limit}, {use.average:.1f} on average",
+                draw_steps(report_charts.chart_limit(use, report.seconds)),
+            )
         )
     if report.figures.micro_usd:
-        yield (
-            f'<div class="card"><b>spent</b> <span class="dim">'
-            f"{dollars(report.figures.micro_usd)} in all</span>"
-            f"{draw_steps(report_charts.chart_costs(report))}</div>"
-        )
-    yield "</div>"
+        spent = f"{dollars(report.figures.micro_usd)} in all"
+        cards.append(_card("spent", spent, draw_steps(report_charts.chart_costs(report))))
+    yield tag("div", cards, class_="charts")
+
+
+def _card(name: str, about: str, chart: str) -> Html:
+    return tag(
+        "div", tag("b", name), " ", tag("span", about, class_="dim"), Html(chart), class_="card"
+    )
 
 
 def _alike(uses: Iterable[LimitUse]) -> list[list[LimitUse]]:
@@ -188,3 +223,126 @@ def _alike(uses: Iterable[LimitUse]) -> list[list[LimitUse]]:
     for use in uses:
         groups.setdefault((use.steps, use.limit, use.penalties), []).append(use)
     return list(groups.values())
+
+
+def _shorten_limit(resource: str, run: str) -> str:
+    """Return the name of a limit within its run: `agents`, `stage implement`."""
+    if resource == f"run:{run}/agents":
+        return "agents of this run"
+    for prefix, name in ((f"run:{run}/", ""), (f"stage:{run}/", "stage ")):
+        if resource.startswith(prefix):
+            return name + resource.removeprefix(prefix)
+    return resource.replace(":", " ", 1)
+
+
+def _gate(report: RunReport) -> Iterator[Html]:
+    yield tag("h2", "The gate")
+    if not report.checks and not report.rejections:
+        yield dim("Nothing has reached it.")
+        return
+    rows = [(check.end, _verdict(check)) for check in report.checks]
+    for rejection in report.rejections:
+        text = "does not merge" if rejection.kind == "conflict" else "checks fail"
+        text += f" with {', '.join(rejection.with_tasks)}" if rejection.with_tasks else ""
+        back = state_tag("sent back", "back")
+        row = _gate_row(rejection.at, "", back, rejection.tasks, text, rejection.reason)
+        rows.append((rejection.at, row))
+    for choice in report.choices:
+        team = state_tag("team", "passed")
+        row = _gate_row(choice.at, "", team, [choice.task], describe_choice(choice))
+        rows.append((choice.at, row))
+    for landing in report.landings:
+        commits = ", ".join(commit[:9] for commit in landing.commits)
+        landed = state_tag("landed", "landed")
+        rows.append((landing.at, _gate_row(landing.at, "", landed, landing.tasks, commits)))
+    yield table(
+        (number_head("at"), number_head("took"), "verdict", "tasks", ""),
+        [row for _, row in sorted(rows, key=itemgetter(0))],
+        caption="Checks",
+    )
+
+
+def _verdict(check: CheckReport) -> Html:
+    took = "known" if check.reused else duration(check.end - check.start)
+    verdict = state_tag("passed", "passed") if check.passed else state_tag("failed", "bad")
+    where = f"on {check.host}" if check.host else ""
+    text = ", ".join(filter(None, (check.purpose, "flaky" * check.flaky, where)))
+    return _gate_row(check.end, took, verdict, check.tasks, text, check.output)
+
+
+def _gate_row(
+    at: float, took: str, verdict: Html, tasks: Sequence[str], text: str, more: str = ""
+) -> Html:
+    cell = _unfolding(text, more) if more.strip() else text
+    return tr(number(duration(at)), number(took), verdict, _id(", ".join(tasks)), cell)
+
+
+def _id(text: str) -> Cell:
+    return Cell(tag("td", text, class_="id"))
+
+
+def _agents(report: RunReport) -> Iterator[Html]:
+    """Yield the time, tokens and dollars of each agent and stage."""
+    groups: dict[tuple[str, str], list[AttemptReport]] = {}
+    for attempt in report.attempts:
+        groups.setdefault((attempt.agent or "", attempt.stage or ""), []).append(attempt)
+    if not groups:
+        return
+    rows = [
+        tr(
+            _id(agent),
+            stage,
+            number(str(len(group))),
+            number(str(sum(attempt.failed for attempt in group))),
+            number(duration(sum(attempt.end - attempt.start for attempt in group))),
+            number(f"{sum(attempt.tokens for attempt in group):,}"),
+            number(dollars(sum(attempt.micro_usd for attempt in group))),
+        )
+        for (agent, stage), group in sorted(groups.items())
+    ]
+    heads = map(number_head, ("attempts", "failed", "time", "tokens", "dollars"))
+    yield tag("h2", "Who worked")
+    yield table(("agent", "stage", *heads), rows, caption="Agents")
+
+
+def render_attempts(report: RunReport) -> Html:
+    titles = {task.name: task.title for task in report.tasks}
+    commits = {task.name: task.commit for task in report.tasks}
+    rows = [
+        _attempt(attempt, titles[attempt.task], commits[attempt.task])
+        for attempt in report.attempts
+    ]
+    started, took = number_head("start"), number_head("took")
+    spent = (number_head("tokens"), number_head("dollars"))
+    heads = ("task", "", "agent", "stage", started, took, "outcome", *spent, "commit")
+    return joined(tag("h2", "Every attempt"), table(heads, rows, caption="Attempts"))
+
+
+def _attempt(attempt: AttemptReport, title: str, landed: str | None) -> Html:
+    commit = landed if attempt.fate == "landed" else attempt.commit
+    fate = state_tag(describe_fate(attempt.fate), find_kind(attempt.fate))
+    where = tag("div", f"on {attempt.host}", class_="dim") if attempt.host else None
+    return tr(
+        (tag("span", attempt.task, class_="id"), " ", tag("span", title, class_="dim")),
+        number(str(attempt.number)),
+        (attempt.agent or "", where),
+        attempt.stage or "",
+        number(duration(attempt.start)),
+        number(duration(attempt.end - attempt.start)),
+        (fate, _reason(attempt.reason) if attempt.reason.strip() else None),
+        number(f"{attempt.tokens:,}"),
+        number(dollars(attempt.micro_usd)),
+        tag("code", (commit or "")[:9]),
+        data_t=attempt.task,
+    )
+
+
+def _reason(text: str) -> Html:
+    first = whole_line(text)
+    whole = first == text.strip() and len(first) <= _LONGEST
+    return tag("div", first if whole else _unfolding(first, text), class_="dim")
+
+
+def _unfolding(first: str, text: str) -> Part:
+    """Show the first line; the whole text unfolds beneath it."""
+    return tag("details", tag("summary", first[:_LONGEST]), tag("pre", text[-_MOST_OUTPUT:]))

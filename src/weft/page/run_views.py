@@ -10,11 +10,23 @@ from msgspec import Struct
 
 from weft.forecast import Stint
 from weft.formats import clock, count, duration
-from weft.page import report_charts, report_page, report_tables
+from weft.page import report_charts
+from weft.page.act_forms import pick_run
 from weft.page.gantt_chart import draw_gantt
 from weft.page.graph_chart import GraphChart, GraphNode, draw_graph
-from weft.page.markup import Html, Part, article, joined, link, state_tag, table, tag, tr
-from weft.page.run_picker import pick_run
+from weft.page.markup import (
+    Html,
+    article,
+    colour_keys,
+    dim,
+    joined,
+    link,
+    state_tag,
+    table,
+    tag,
+    tr,
+)
+from weft.page.report_page import draw, render_attempts, render_body
 from weft.runs.report.report_records import RunReport, TaskReport
 from weft.words import state_word
 
@@ -35,39 +47,32 @@ def render_timeline(view: RunView) -> Html:
     if report is None:
         return _no_run("Timeline")
     bars = len(report.attempts) + len(report.checks) + len(report.waits) + len(view.schedule)
-    drawing: Part
     if not bars:
-        drawing = tag("p", "Nothing has run yet.", class_="dim")
+        drawing = dim("Nothing has run yet.")
     elif bars > _LARGEST:
-        drawing = tag("p", "Too many bars to draw; the table has them all.", class_="dim")
+        drawing = dim("Too many bars to draw; the table has them all.")
     else:
-        chart = Html(draw_gantt(report_charts.chart_live(report, view.schedule)))
-        drawing = tag("div", chart, class_="card scroll")
+        drawing = draw(draw_gantt(report_charts.chart_live(report, view.schedule)))
     return article(
         "Timeline",
         pick_run("timeline", view.runs, report.run),
-        tag("p", _describe_end(view), class_="dim"),
+        dim(_describe_end(view)),
         _KEYS,
         drawing,
         _wait_table(report),
-        Html("".join(report_tables.attempts(report))),
+        render_attempts(report),
     )
 
 
-_KEYS: Final = tag(
-    "div",
-    [
-        tag("span", tag("i", class_=kind), text)
-        for kind, text in (
-            ("landed", "landed"),
-            ("busy", "running, or predicted if pale"),
-            ("back", "sent back"),
-            ("bad", "failed"),
-            ("person", "hatched: waits for a person"),
-            ("off", "hatched: waits for room"),
-        )
-    ],
-    class_="keys",
+_KEYS: Final = colour_keys(
+    (
+        ("landed", "landed"),
+        ("busy", "running, or predicted if pale"),
+        ("back", "sent back"),
+        ("bad", "failed"),
+        ("person", "hatched: waits for a person"),
+        ("off", "hatched: waits for room"),
+    )
 )
 
 
@@ -111,13 +116,9 @@ def render_graph(view: RunView) -> Html:
     return article(
         "Graph",
         pick_run("graph", view.runs, report.run),
-        tag("p", note, _describe_end(view), class_="dim"),
-        tag(
-            "div",
-            tag("span", tag("i", class_="hot"), "the chain that decides when the run ends"),
-            class_="keys",
-        ),
-        tag("div", Html(draw_graph(chart)), class_="card scroll"),
+        dim(note, _describe_end(view)),
+        colour_keys([("hot", "the chain that decides when the run ends")]),
+        draw(draw_graph(chart)),
         tag("h2", "As a table"),
         _graph_table(tasks[:1000], view),
     )
@@ -208,12 +209,12 @@ def render_report(view: RunView) -> Html:
     return article(
         "Report",
         pick_run("report", view.runs, report.run),
-        Html("".join(report_page.render_body(report))),
-        tag("p", tag("code", f"weft report {report.run} --html report.html"), class_="dim"),
+        render_body(report),
+        dim(tag("code", f"weft report {report.run} --html report.html")),
         heading=f"Report of {report.title or report.run}",
     )
 
 
 def _no_run(title: str) -> Html:
     start = tag("code", "weft run plan.md")
-    return article(title, tag("p", "There is no run yet; ", start, " starts one.", class_="dim"))
+    return article(title, dim("There is no run yet; ", start, " starts one."))

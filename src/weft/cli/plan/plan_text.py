@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar
 import click
 
 from weft import plan
-from weft.page.plan_words import list_notes, problem_lines, summary
 from weft.plan import plan_json
 from weft.plan.plan_records import ParsedPlan, Severity, Source
 from weft.runs.plan_check import CheckedPlan
+from weft.runs.plan_words import list_notes, problem_lines, summary
 
 F = TypeVar("F", bound=Callable[..., Any])
 

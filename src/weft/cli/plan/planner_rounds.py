@@ -14,12 +14,12 @@ from weft.cli.task_follower import TaskFollower, follow_to_end
 from weft.errors import InputError
 from weft.formats import count, dollars, duration
 from weft.model import TERMINAL, Event, State
-from weft.page.plan_words import problem_lines
 from weft.plan.plan_records import Problem
 from weft.plan.problems import shorten
 from weft.project.project import Project
 from weft.runs import single_task
 from weft.runs.plan_request import LastPlan
+from weft.runs.plan_words import problem_lines
 from weft.runs.planner import ROUNDS, JudgedPlan
 from weft.store import Store
 from weft.store.event_log import last_event

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -14,12 +15,16 @@ from weft.cli.plan import plan_text
 from weft.cli.plan.split import advice_json, advice_lines
 from weft.cli.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.formats import count, plain
-from weft.page import plan_charts, plan_page, plan_tree, plan_words
+from weft.page import plan_page, plan_words
 from weft.page.markup import is_page
-from weft.plan.plan_records import Source
+from weft.plan.plan_records import Compiled, PlanTask, Source
 from weft.runs import plan_check, plan_file, plan_splitting
 from weft.runs.plan_check import CheckedPlan
 from weft.runs.plan_splitting import SplitTask
+
+_MOST_REASONS: Final = 5
+_DEEPEST: Final = 8
+_MARKS: Final = {"running": "~", "done": "x", "blocked": "!", "skipped": "-"}
 
 
 @click.command(name="show")
@@ -99,7 +104,7 @@ def _as_json(checked: CheckedPlan) -> dict[str, object]:
 def _lines(checked: CheckedPlan, width: int) -> Iterator[str]:
     plan = checked.compiled.plan
     yield from ([plain(plan.title), ""] if plan.title else [])
-    yield from plan_tree.draw_tree(checked.compiled)
+    yield from _draw_tree(checked.compiled)
     yield ""
     yield from schedule_lines(checked, width)
     yield ""
@@ -119,9 +124,9 @@ def _split_lines(splits: Sequence[SplitTask], file: str) -> Iterator[str]:
 def schedule_lines(checked: CheckedPlan, width: int) -> Iterator[str]:
     """Draw a line for each task, or for each slot if the tasks are many."""
     if len(checked.forecast.schedule) > MOST_LINES:
-        yield from draw_load(plan_charts.chart_slots(checked), width)
+        yield from draw_load(plan_page.chart_slots(checked), width)
     elif checked.forecast.schedule:
-        yield from draw_bars(plan_charts.chart_tasks(checked), width)
+        yield from draw_bars(plan_page.chart_tasks(checked), width)
         yield "█ critical path  ▒ other tasks"
 
 
@@ -130,3 +135,40 @@ def _words(checked: CheckedPlan) -> Iterator[str]:
         yield f"{name + ':' if name else '':<15} {plain(value)}"
     for number, line in enumerate(plan_words.advice(checked)):
         yield f"{'Shorter:' if number == 0 else '':<15} {line}"
+
+
+def _draw_tree(compiled: Compiled) -> Iterator[str]:
+    reasons = plan_words.list_reasons(compiled)
+    for heading, tasks in plan_words.list_phases(compiled):
+        yield heading
+        yield from _branches(tasks, reasons)
+
+
+def _branches(tasks: Sequence[PlanTask], reasons: dict[str, list[str]]) -> Iterator[str]:
+    """Yield the tasks of a phase, with the parts of a story or an epic beneath it."""
+    parts: dict[str | None, list[PlanTask]] = {}
+    own = {task.id for task in tasks}
+    for task in tasks:
+        parts.setdefault(task.parent if task.parent in own else None, []).append(task)
+    waiting = [(task, "", task is parts[None][-1]) for task in reversed(parts.get(None, []))]
+    while waiting:
+        task, lead, last = waiting.pop()
+        yield f"{lead}{'└' if last else '├'}─ [{_MARKS.get(task.status, ' ')}] {_describe(task)}"
+        beneath = lead + ("   " if last else "│  ")
+        children = parts.get(task.id, [])
+        yield from _notes(reasons.get(task.id, []), beneath + ("│ " if children else "  "))
+        deeper = beneath if len(beneath) <= 3 * _DEEPEST else lead
+        waiting.extend((child, deeper, child is children[-1]) for child in reversed(children))
+
+
+def _describe(task: PlanTask) -> str:
+    person = " (waits for a person)" if task.manual else ""
+    note = f" ({plain(task.note)})" if task.note else ""
+    return plain(f"{task.id} {task.title}") + person + note
+
+
+def _notes(reasons: Sequence[str], lead: str) -> Iterator[str]:
+    for reason in reasons[:_MOST_REASONS]:
+        yield f"{lead}     {plain(reason)}"
+    if len(reasons) > _MOST_REASONS:
+        yield f"{lead}     … and {count(len(reasons) - _MOST_REASONS, 'more reason')}"

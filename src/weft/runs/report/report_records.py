@@ -95,6 +95,15 @@ class ChoiceReport(Struct, frozen=True, kw_only=True):
     out: Mapping[str, str]  # reasons of the entrants that this step took out
 
 
+def describe_choice(choice: ChoiceReport) -> str:
+    """Return a step of a team's choice as a clause: `gate check: 2 left (1 fails …)`."""
+    left = ", ".join(map(str, choice.left)) or "none"
+    if choice.step == "chosen":
+        return f"entrant {left} was chosen"
+    out = "; ".join(f"{number} {reason}" for number, reason in choice.out.items())
+    return f"{choice.step}: {left} left{f' ({out})' if out else ''}"
+
+
 class RunReport(Struct, frozen=True, kw_only=True):
     run: str
     plan: str

@@ -18,7 +18,7 @@ from weft.model import TERMINAL
 from weft.operations.dispatch import submit_text
 from weft.operations.identity import ADMIN, READ, Identity, has
 from weft.page.markup import Html
-from weft.page.plan_editor import PlanEditor, render_checked, render_editor
+from weft.page.plan_page import PlanEditor, render_checked, render_editor
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
 from weft.plan.plan_template import TEMPLATE
 from weft.project.project import Project
