@@ -24,7 +24,7 @@ from weft.model import NewRun, NewTask, Outcome, State
 from weft.page import plan_page
 from weft.project.own_repository import get_repository
 from weft.runs import plan_check
-from weft.runs.duration_estimates import PERSON_SECONDS
+from weft.runs.outlook import PERSON_SECONDS
 from weft.store import default_url, open_store
 from weft.store.attempt_end import finish
 from weft.store.gate import record_verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.cli.team_lines import list_diffs
-from weft.runs.team_comparison import ComparedEntrant
+from weft.runs.task_diff import ComparedEntrant
 from weft.store.team_views import EntrantView
 
 

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from weft.candidate_records import CheckVerdict, Entry, GateRows, Landing, MergeConflict
 from weft.model import Attempt, Class, Limit, Priority, State, Task, TaskRequest, Wait
-from weft.runs.attention import AttentionItem
-from weft.runs.decisions import Decision
+from weft.runs.attention import AttentionItem, Decision
 from weft.runs.explanation import AtGate, Explanation, Reproduction
 from weft.store.team_views import EntrantView, StepView, TeamView
 

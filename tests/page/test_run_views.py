@@ -15,7 +15,7 @@ from weft.page.plan_page import PlanEditor, render_checked, render_editor
 from weft.page.report_page import render
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
 from weft.runs.plan_check import PlanSource, check, setting
-from weft.runs.report.report_records import (
+from weft.runs.report_records import (
     AttemptReport,
     LandingReport,
     RunReport,

@@ -6,7 +6,7 @@ import pytest
 
 from store_helpers import DONE, go, hire
 from weft.model import NewRun, NewTask
-from weft.runs.duration_estimates import update_paths
+from weft.runs.outlook import update_paths
 from weft.store import Store
 from weft.store.attempt_end import finish
 from weft.store.runs import submit_run

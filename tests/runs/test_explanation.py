@@ -11,9 +11,8 @@ from swarm_helpers import OWNER, join, post
 from weft.model import NewRun, NewTask, Outcome, State
 from weft.operations.long_poll import poll
 from weft.operations.reading import explain
-from weft.runs.explanation import explain_task
-from weft.runs.queue_view import read_queue
-from weft.runs.run_costs import list_run_costs
+from weft.runs.explanation import explain_task, read_queue
+from weft.runs.task_list import list_run_costs
 from weft.store import Store
 from weft.store.attempt_end import finish
 from weft.store.runs import submit_run

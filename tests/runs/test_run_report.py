@@ -13,10 +13,9 @@ from weft.candidate_records import CheckVerdict
 from weft.errors import InputError
 from weft.model import Grant, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.page import report_page
-from weft.runs import report
-from weft.runs.report.limit_use import UseStep
-from weft.runs.report.report_records import RunReport
-from weft.runs.report.timeline import build_report
+from weft.runs import run_report as report
+from weft.runs.report_records import RunReport, UseStep
+from weft.runs.run_report import build_report
 from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.attempt_end import finish

@@ -11,7 +11,7 @@ import pytest
 from weft.model import ONE_TASK, NewWorker, WorkerKind
 from weft.process import process_table
 from weft.process.process_identity import get_place
-from weft.runs.serving_workers import is_served
+from weft.runs.host_list import is_served
 from weft.store import Store
 from weft.store.workers import depart, register
 

@@ -7,7 +7,7 @@ import pytest
 from store_helpers import go, hire, put, url
 from weft.errors import Unauthenticated
 from weft.model import HUMAN, NewRun, NewTask, Outcome, State
-from weft.runs.decisions import count_decisions, list_decisions
+from weft.runs.attention import count_decisions, list_decisions
 from weft.store import Store
 from weft.store.attempt_end import finish
 from weft.store.attempt_reports import report

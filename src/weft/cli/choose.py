@@ -8,7 +8,7 @@ from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_project
 from weft.cli.task_arguments import task_argument
 from weft.project.project import Project
-from weft.runs.team_comparison import choose_candidate
+from weft.runs.task_diff import choose_candidate
 
 
 @click.command(name="choose")

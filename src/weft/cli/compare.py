@@ -11,7 +11,7 @@ from weft.cli.task_arguments import task_argument
 from weft.cli.team_lines import describe_team, list_diffs, list_entrants, list_steps
 from weft.formats import whole_line
 from weft.project.project import Project
-from weft.runs.team_comparison import compare_team
+from weft.runs.task_diff import compare_team
 
 
 @click.command(name="compare")

@@ -13,7 +13,7 @@ from weft.cli.output import json_option, print_json, print_table
 from weft.cli.project_argument import pass_store
 from weft.cli.task_arguments import run_argument
 from weft.formats import dollars
-from weft.runs.run_costs import RunCost, list_run_costs
+from weft.runs.task_list import RunCost, list_run_costs
 from weft.store import Store
 
 

@@ -108,7 +108,7 @@ def _do_in_team(
     """Submit a run for the team and follow it."""
     from weft.cli.run import choose_output, see_through  # late: imports all of plans
     from weft.cli.run_follower import Follow
-    from weft.runs.team_task import submit_team_task
+    from weft.runs.single_task import submit_team_task
 
     with project.open_store() as store:
         after = last_event(store)

@@ -12,7 +12,7 @@ from weft.cli.task_arguments import task_argument
 from weft.errors import InputError
 from weft.process import run_attached
 from weft.project.project import get_local_project
-from weft.runs.task_workspace import get_workspace
+from weft.runs.task_diff import get_workspace
 
 
 @click.command(name="open")

@@ -14,7 +14,7 @@ from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_store
 from weft.formats import first_sentence
 from weft.model import Task
-from weft.runs.queue_view import QueueView, read_queue
+from weft.runs.explanation import QueueView, read_queue
 from weft.store import Store
 from weft.words import entry_word, full_label
 

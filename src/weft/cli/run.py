@@ -31,7 +31,6 @@ from weft.project.warning_log import show_warnings
 from weft.runs import plan_file
 from weft.runs.agent_readiness import require_agents
 from weft.runs.control import cancel
-from weft.runs.held_tasks import release_marked
 from weft.runs.plan_check import usual_slots
 from weft.runs.plan_state import require_state_file
 from weft.runs.preparation import USUAL_AGENT, RunOptions
@@ -51,12 +50,16 @@ from weft.runs.run_changes import (
     set_budget,
     set_slots,
 )
-from weft.runs.run_figures import measure_run
+from weft.runs.run_figures import measure_run, read_waits
 from weft.runs.run_settings import list_differences
 from weft.runs.run_target import choose_target
-from weft.runs.run_waits import read_waits
 from weft.runs.submission import RunDraft, preview_draft, submit_draft
-from weft.runs.wanted_projections import find_format, request_state_file, resume_projections
+from weft.runs.wanted_projections import (
+    find_format,
+    release_marked,
+    request_state_file,
+    resume_projections,
+)
 from weft.store import Store
 from weft.store.base_checks import skip_base_check
 from weft.store.event_log import last_event, list_of_kind

@@ -31,8 +31,8 @@ from weft.process import start_detached
 from weft.project.project import Project
 from weft.runs import plan_file
 from weft.runs.attention import AttentionItem
+from weft.runs.host_list import is_served
 from weft.runs.progress import RunProgress
-from weft.runs.serving_workers import is_served
 from weft.runs.tracker import EventReader, RunTracker
 from weft.store import Store
 from weft.store.projections import TARGET_BRANCH, ProjectionState, list_projections

@@ -22,10 +22,9 @@ from weft.runs.plan_check import CheckedPlan, PlanSource
 from weft.runs.plan_splitting import SplitTask, split_plan
 from weft.runs.plan_words import list_notes
 from weft.runs.preparation import RunOptions
-from weft.runs.preview import Preview
 from weft.runs.progress import find_unfinished
 from weft.runs.run_figures import explain_bound
-from weft.runs.submission import RunDraft, draft_run
+from weft.runs.submission import Preview, RunDraft, draft_run
 
 _MOST: Final = 3  # warnings of a plan that are shown; the rest is counted
 _SHORT: Final = 12  # letters of a commit id

@@ -5,8 +5,7 @@ from __future__ import annotations
 from weft.cli.output import table_width, wrap_words
 from weft.model import Worker
 from weft.process.process_identity import get_place
-from weft.runs.attention import explain_silence
-from weft.runs.serving_workers import is_dead_here
+from weft.runs.host_list import explain_silence, is_dead_here
 
 
 def list_silence_lines(worker: Worker) -> list[str]:

@@ -12,8 +12,7 @@ from weft.cli.wait_advice import list_advice
 from weft.cli.worker_loops import look_on_there, serve
 from weft.model import TERMINAL, Event, Grant, State
 from weft.project.project import Project
-from weft.runs.agent_reports import list_report_lines
-from weft.runs.event_text import Teller
+from weft.runs.event_text import Teller, list_report_lines
 from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.event_log import read_events

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Final
 
 from weft.formats import count, dollars, duration, first_line
-from weft.runs.team_comparison import ComparedEntrant
+from weft.runs.task_diff import ComparedEntrant
 from weft.store.team_views import EntrantView, TeamView
 from weft.words import ENTRANT_RESULTS
 

@@ -21,7 +21,7 @@ from weft.project.own_repository import get_repository
 from weft.project.project import Project, get_local_project
 from weft.project.server_address import SERVER, get_url
 from weft.project.worker_host import HostCredentials, HostFiles
-from weft.runs.serving_workers import is_gone
+from weft.runs.host_list import is_gone
 from weft.store import Store
 from weft.store.remote_store import RemoteStore
 from weft.store.server_client import Server

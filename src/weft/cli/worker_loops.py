@@ -24,7 +24,7 @@ from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import Site
 from weft.project.warning_log import show_warnings
-from weft.runs.serving_workers import is_served
+from weft.runs.host_list import is_served
 from weft.store import Store
 from weft.store.ring import wait_rung
 from weft.worker.engine import (

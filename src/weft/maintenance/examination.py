@@ -26,8 +26,7 @@ from weft.project.agent_list import WITHOUT_SANDBOX, explain_stopped
 from weft.project.agent_programs import Program, find_program
 from weft.project.project import Project, get_project
 from weft.project.site import agent_names, read_agent
-from weft.runs.attention import explain_silence
-from weft.runs.serving_workers import is_dead_here
+from weft.runs.host_list import explain_silence, is_dead_here
 from weft.store import Store
 from weft.store.limit_table import differences, list_limits, list_stopped
 from weft.store.server_operations import hosted

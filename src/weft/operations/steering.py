@@ -115,7 +115,7 @@ def answer(setting: Occasion, asked: AnswerGiven) -> ControlResult:
 @operation("Choose a result", ADMIN)
 def choose(setting: Occasion, asked: Choice) -> ControlResult:
     """Choose the result of an entrant of a team for its task."""
-    from weft.runs.team_comparison import choose_candidate  # late: brings git along
+    from weft.runs.task_diff import choose_candidate  # late: brings git along
 
     name = choose_candidate(setting.store, str(asked.task), asked.entrant)
     return ControlResult(text=f"Entrant {asked.entrant} was chosen for task {name}.")

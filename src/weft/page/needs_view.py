@@ -12,7 +12,7 @@ from weft.formats import count, dollars, duration, first_line, listed
 from weft.model import HUMAN
 from weft.page.act_forms import act_button, act_form, bulk_button, retry_form, text_area
 from weft.page.markup import Html, Part, article, joined, link, since, tag
-from weft.runs.decisions import Decision
+from weft.runs.attention import Decision
 from weft.words import full_label, progress_text
 
 _DOLLAR: Final = 1_000_000

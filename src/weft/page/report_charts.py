@@ -20,10 +20,10 @@ from weft.page.gantt_chart import (
 )
 from weft.page.graph_chart import GraphChart, GraphNode
 from weft.page.step_chart import StepChart
-from weft.runs.report.limit_use import LimitUse
-from weft.runs.report.report_records import (
+from weft.runs.report_records import (
     AttemptReport,
     CheckReport,
+    LimitUse,
     RunReport,
     TaskReport,
     TaskWait,

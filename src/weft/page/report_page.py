@@ -30,10 +30,10 @@ from weft.page.markup import (
 )
 from weft.page.report_charts import describe_fate, find_kind
 from weft.page.step_chart import draw_steps
-from weft.runs.report.limit_use import LimitUse
-from weft.runs.report.report_records import (
+from weft.runs.report_records import (
     AttemptReport,
     CheckReport,
+    LimitUse,
     RunReport,
     describe_choice,
 )

@@ -27,7 +27,7 @@ from weft.page.markup import (
     tr,
 )
 from weft.page.report_page import draw, render_attempts, render_body
-from weft.runs.report.report_records import RunReport, TaskReport
+from weft.runs.report_records import RunReport, TaskReport
 from weft.words import state_word
 
 _LARGEST: Final = 1500  # bars of a drawing

@@ -31,8 +31,8 @@ from weft.process.output_tail import OutputLine, Tail
 from weft.project.project import Project
 from weft.project.site import home, read_agent, secrets_of
 from weft.redaction import Redactor, list_secrets
-from weft.runs.agent_reports import list_report_lines
 from weft.runs.control import describe_task
+from weft.runs.event_text import list_report_lines
 from weft.runs.host_output import AttemptName, OutputPiece, Stream, ask_host
 from weft.store import Store
 from weft.store.event_log import history, last_event

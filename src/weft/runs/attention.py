@@ -8,7 +8,7 @@ time need no person. A wait that no end of an attempt resolves needs a person.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -16,18 +16,23 @@ from msgspec.structs import replace
 
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
-from weft.formats import clock, count, dollars, first_line
+from weft.formats import dollars, first_line
 from weft.host_labels import describe_labels, worker_command
-from weft.model import ASKED, Worker
+from weft.model import ASKED, HUMAN, TERMINAL, State, Task, TaskKind
+from weft.runs.control import find_options
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
+from weft.store.store import reads
+from weft.store.summaries import milestones
+from weft.store.tasks import find_tasks, list_run, list_run_edges
 from weft.words import state_word, task_label
 
 if TYPE_CHECKING:
-    from weft.process.process_identity import ProcessPlace
+    pass
 
 _DOLLAR: Final = 1_000_000
 _NAMES: Final = 6  # of many runs
+_PAST = frozenset({State.DONE, State.SKIPPED})
 
 
 class AttentionItem(Struct, frozen=True, kw_only=True):
@@ -394,33 +399,100 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_NAMES]) + more
 
 
-class SilenceText(Struct, frozen=True, kw_only=True):
-    """A silent worker, and the advice that ends the silence."""
-
-    fact: str
-    advice: str
+class Holdup(Struct, frozen=True, kw_only=True):
+    holder: Task
+    waiting: tuple[Task, ...]  # tasks that cannot start before it has landed
 
 
-def explain_silence(worker: Worker, here: ProcessPlace, *, gone: bool = False) -> SilenceText:
-    """Explain the silence of a worker to a person at a place: a pid means nothing elsewhere.
+def list_holdups(tasks: Iterable[Task], edges: Sequence[tuple[int, int]]) -> list[Holdup]:
+    """List the tasks that hold up tasks, those with the most waiting tasks first.
 
-    `gone`: its process has ended.
+    A waiting task holds up none: the task it waits for does. A ready task waits for room, and so
+    do the tasks behind it.
     """
-    assert worker.silent_since is not None
-    held = worker.capacity.current
-    holds = f", with {count(held, 'task')}" if held else ""
-    fact = f"worker {worker.id} has been silent since {clock(worker.silent_since)}{holds}"
-    if gone:
-        fact = f"the weft process {worker.pid} has ended without a word{holds}"
-        advice = "the next weft that works here takes over: `weft run --resume RUN`, `weft worker`"
-    elif (worker.host, worker.boot) == (here.host, here.boot):
-        advice = (
-            f"if it was stopped, `kill -CONT {worker.pid}` lets it go on, and "
-            f"`kill -9 {worker.pid}` gives back its tasks"
+    known = {task.id: task for task in tasks}
+    needed_by: dict[int, list[int]] = {}
+    for task, need in edges:
+        if task in known and known[task].state is State.WAITING:
+            needed_by.setdefault(need, []).append(task)
+    holdups = []
+    for holder in known.values():
+        if holder.id not in needed_by or not _holds_up(holder):
+            continue
+        behind = [known[task] for task in list_reachable(holder.id, needed_by)]
+        work = [task for task in behind if task.request.kind is TaskKind.WORK]
+        if work:
+            holdups.append(Holdup(holder=holder, waiting=tuple(work)))
+    return sorted(holdups, key=lambda holdup: (-len(holdup.waiting), holdup.holder.id))
+
+
+def _holds_up(task: Task) -> bool:
+    if task.state is State.READY:
+        return task.agent == HUMAN
+    return task.state not in (State.WAITING, State.DONE, State.SKIPPED)
+
+
+def list_reachable(start: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
+    """List the tasks behind a task, directly or through others, by number."""
+    seen: dict[int, None] = {}
+    left = [start]
+    while left:
+        for after in successors.get(left.pop(), ()):
+            if after not in seen:
+                seen[after] = None
+                left.append(after)
+    return sorted(seen)
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    item: AttentionItem
+    task: Task | None
+    behind: int  # tasks that cannot start before it
+    options: tuple[str, ...] = ()  # answers to choose from
+
+
+@reads
+def list_decisions(store: Store, *, now: float) -> list[Decision]:
+    """List the decisions, the most work behind them first."""
+    items = read_attention(store, now=now).all
+    numbers = [item.task for item in items if item.task is not None]
+    tasks, _ = find_tasks(store, numbers)
+    known = {task.id: task for task in tasks}
+    behind, unfinished = _count_waiting(store, items)
+    decisions = [
+        Decision(
+            item=item,
+            task=known.get(item.task) if item.task is not None else None,
+            behind=behind.get(item.task, 0)
+            if item.task
+            else sum(unfinished.get(run, 0) for run in item.runs),
+            options=_options(store, item),
         )
-    else:
-        advice = (
-            f"look on {worker.host} whether it runs and reaches home; if not, its tasks start "
-            "elsewhere soon"
-        )
-    return SilenceText(fact=fact, advice=advice)
+        for item in items
+    ]
+    return sorted(decisions, key=lambda decision: -decision.behind)
+
+
+def _options(store: Store, item: AttentionItem) -> tuple[str, ...]:
+    if item.kind != "asked" or item.task is None:
+        return ()
+    return tuple(find_options(milestones(store, item.task)))
+
+
+def count_decisions(store: Store, *, now: float) -> int:
+    return len(find_attention(read_prospects(store, now=now)).all)
+
+
+def _count_waiting(
+    store: Store, items: Sequence[AttentionItem]
+) -> tuple[dict[int, int], dict[str, int]]:
+    """Count the tasks behind each task that holds tasks up, and the unfinished tasks of runs."""
+    behind: dict[int, int] = {}
+    unfinished: dict[str, int] = {}
+    for run in sorted({run for item in items for run in item.runs if run}):
+        tasks = [task for task in list_run(store, run) if task.state not in _PAST]
+        work = [task for task in tasks if task.request.kind is TaskKind.WORK]
+        unfinished[run] = sum(task.state not in TERMINAL for task in work)
+        for holdup in list_holdups(tasks, list_run_edges(store, run)):
+            behind[holdup.holder.id] = len(holdup.waiting)
+    return behind, unfinished

@@ -1,7 +1,6 @@
-"""Events of the store in a line each, for people.
+"""Events of the store and reports of agents in a line each, for people.
 
-Callers add the names of tasks, times and colours, and leave out events that their reader knows.
-"""
+Callers add the names of tasks, times and colours, and leave out events that their reader knows."""
 
 from __future__ import annotations
 
@@ -88,6 +87,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "worker_registered": "worker {worker} joined, {slot_count}",
     "host_joined": "host {worker} joined with token {token}",
 }
+_NOTICED: Final = {"rate_limit": "rate limit: ", "retrying": "tries again: ", "error": ""}
 
 
 class About(Struct, frozen=True, kw_only=True):
@@ -269,3 +269,38 @@ SPECIAL: Final[Mapping[str, Special]] = {
     "task_skipped": _ended("skipped"),
     "task_woken": _woken,
 }
+
+
+def list_report_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a report; none for a report that only programs use."""
+    match report.get("type"):
+        case "text":
+            return str(report["text"]).splitlines()
+        case "tool":
+            return [f"→ {report['name']} {report['detail']}".rstrip()]
+        case "rate_limit" | "retrying" | "error" as kind:
+            noticed = _NOTICED[kind]
+            lines = report["text"].splitlines() or ([""] if noticed else [])
+            return [f"! {noticed}{line}".rstrip(": ") for line in lines]
+    return []
+
+
+def shorten_report(report: Mapping[str, Any]) -> str:
+    """Return a report in a single line."""
+    match report["type"]:
+        case "text":
+            return _last_line(report["text"])
+        case "tool":
+            return f"{report['name']} {_last_line(report['detail'])}".strip()
+        case "rate_limit":
+            return f"rate limited: {_last_line(report['text'])}"
+        case "retrying":
+            return f"tries again: {_last_line(report['text'])}"
+        case "error":
+            return f"error: {_last_line(report['text'])}"
+    return ""
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

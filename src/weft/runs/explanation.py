@@ -1,4 +1,4 @@
-"""The explanation of a task's state: its waits, its place in the queue and at the gate."""
+"""The explanation of a task's state, and the queue: waits, and places in line and at the gate."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from weft.candidate_records import CheckVerdict, Entry, MergeConflict
 from weft.config import Tuning, WorkspaceSettings, command_line
 from weft.formats import dollars, duration, first_line
 from weft.model import TERMINAL, Attempt, Class, Event, Hop, Priority, State, Task, Wait, Worker
-from weft.runs.attempt_hosts import find_hosts
-from weft.runs.queue_view import name_entries
+from weft.runs.host_list import find_hosts
 from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
 from weft.store.hops import list_hops
 from weft.store.limit_table import list_stopped
 from weft.store.open_checks import OpenCheck, list_checks
-from weft.store.probe import order, probe
+from weft.store.probe import order, probe, queue
 from weft.store.runs import get_settings
 from weft.store.store import reads
-from weft.store.summaries import get_budget, milestones
+from weft.store.summaries import get_budget, list_open_entries, milestones
 from weft.store.tasks import get_task, list_attempts
 from weft.store.team_views import TeamView, find_team
 from weft.store.workers import find_workers
@@ -214,3 +213,30 @@ def reproduce(verdict: CheckVerdict, settings: WorkspaceSettings) -> Reproductio
     setup = [command_line(settings.setup)] if settings.setup else []
     unpack = f'd=$(mktemp -d) && git archive {verdict.tree[:12]} | tar -x -C "$d" && cd "$d"'
     return Reproduction(command=command, line=" && ".join([unpack, *brought, *setup, command]))
+
+
+class QueueView(Struct, frozen=True, kw_only=True):
+    ready: tuple[tuple[Task, tuple[Wait, ...]], ...]  # the first tasks, in order
+    count: int  # of all ready tasks
+    entries: tuple[Entry, ...]  # open entries by run, in order of arrival
+    names: Mapping[str, str]  # names of the tasks of each entry
+
+
+@reads
+def read_queue(store: Store, *, now: float, most: int) -> QueueView:
+    first, count = queue(store, now=now, most=most)
+    entries = list_open_entries(store)
+    return QueueView(
+        ready=tuple((task, tuple(waits)) for task, waits in first),
+        count=count,
+        entries=tuple(entries),
+        names=name_entries(store, entries),
+    )
+
+
+def name_entries(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
+    """Return the names of each entry's tasks, joined."""
+    return {
+        entry.id: " + ".join(get_task(store, task).name for task in entry.tasks)
+        for entry in entries
+    }

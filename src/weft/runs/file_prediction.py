@@ -40,7 +40,7 @@ from weft.project.file_knowledge import (
     read_knowledge,
     read_tree,
 )
-from weft.runs.duration_estimates import CHECK_SECONDS
+from weft.runs.outlook import CHECK_SECONDS
 from weft.store import Store
 from weft.store.file_records import (
     AttemptSeconds,

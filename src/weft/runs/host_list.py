@@ -1,7 +1,8 @@
-"""The hosts of a store, each with its present workers, as commands and the page show them."""
+"""The hosts and workers of a store: their slots, labels and lacks, and the living among them."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from weft.formats import count, duration
-from weft.model import NO_CHECKS, Capacity, Limit, Worker, WorkerKind
+from weft.formats import clock, count, duration
+from weft.model import NO_CHECKS, Attempt, Capacity, Limit, Worker, WorkerKind
+from weft.process import process_table
+from weft.process.process_identity import ProcessPlace, get_place
+from weft.process.process_table import Process
 from weft.store import Store
-from weft.store.workers import list_workers
+from weft.store.workers import find_workers, list_serving, list_workers
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):
@@ -116,3 +120,74 @@ def describe_lacks(lacks: Mapping[str, str]) -> Iterator[str]:
     for name, lack in sorted(lacks.items()):
         agents.setdefault(lack, []).append(name)
     yield from (f"{lack} (for {', '.join(names)})" for lack, names in agents.items())
+
+
+def find_hosts(store: Store, attempts: Iterable[Attempt], *, now: float) -> dict[str, str]:
+    """Map workers of attempts to the names of their worker hosts, without the workers of home."""
+    workers = find_workers(store, {attempt.worker for attempt in attempts}, now=now)
+    return {
+        id: worker.host
+        for id, worker in workers.items()
+        if worker.kind is WorkerKind.PROCESS and not worker.gates
+    }
+
+
+def is_served(store: Store, repo: str) -> bool:
+    """Tell whether a living process takes the ready tasks of a repository and serves its gates.
+
+    A killed process of this host does not count, even before the store knows of its death. A silent
+    process, such as one stopped by Ctrl-Z, does not count either.
+    """
+    boot = get_place().boot
+    workers = list_serving(store, repo, now=time.time())
+    return any(worker.gates and _lives(worker, boot) for worker in workers)
+
+
+def _lives(worker: Worker, boot: str) -> bool:
+    if worker.silent_since is not None:
+        return False
+    return worker.boot != boot or not is_gone(worker)
+
+
+def is_dead_here(worker: Worker) -> bool:
+    """Tell whether a worker was a process of this host that has ended."""
+    return worker.boot == get_place().boot and is_gone(worker)
+
+
+def is_gone(worker: Worker) -> bool:
+    """Tell whether the process of a worker of this host and boot has ended."""
+    if worker.pid is None or worker.pid_start is None:
+        return False
+    return not process_table.is_alive(Process(worker.pid, int(worker.pid_start)))
+
+
+class SilenceText(Struct, frozen=True, kw_only=True):
+    """A silent worker, and the advice that ends the silence."""
+
+    fact: str
+    advice: str
+
+
+def explain_silence(worker: Worker, here: ProcessPlace, *, gone: bool = False) -> SilenceText:
+    """Explain the silence of a worker to a person at a place: a pid means nothing elsewhere.
+
+    `gone`: its process has ended.
+    """
+    assert worker.silent_since is not None
+    held = worker.capacity.current
+    holds = f", with {count(held, 'task')}" if held else ""
+    fact = f"worker {worker.id} has been silent since {clock(worker.silent_since)}{holds}"
+    if gone:
+        fact = f"the weft process {worker.pid} has ended without a word{holds}"
+        advice = "the next weft that works here takes over: `weft run --resume RUN`, `weft worker`"
+    elif (worker.host, worker.boot) == (here.host, here.boot):
+        advice = (
+            f"if it was stopped, `kill -CONT {worker.pid}` lets it go on, and "
+            f"`kill -9 {worker.pid}` gives back its tasks"
+        )
+    else:
+        advice = (
+            f"look on {worker.host} whether it runs and reaches home; if not, its tasks start "
+            "elsewhere soon"
+        )
+    return SilenceText(fact=fact, advice=advice)

@@ -45,26 +45,28 @@ from weft.plan.problems import Problems
 from weft.predict.parallel_doubts import order_doubtful
 from weft.process import ProgramMissing
 from weft.project.project import Project, get_project
-from weft.project.site import read_agent
+from weft.project.site import AGENTS, agent_names, read_agent
 from weft.runs import plan_file
-from weft.runs.duration_estimates import (
-    CHECK_SECONDS,
-    PERSON_SECONDS,
-    expect_check,
-    read_estimates,
-)
 from weft.runs.file_prediction import (
     PlanPrediction,
     is_predictable,
     open_predictor,
     predict_plan,
 )
-from weft.runs.labelled_slots import count_labelled_slots
-from weft.runs.plan_agents import USUAL_STAGE, find_unknown_agents
+from weft.runs.outlook import (
+    CHECK_SECONDS,
+    PERSON_SECONDS,
+    count_labelled_slots,
+    expect_check,
+    read_estimates,
+)
 from weft.store import Store
 from weft.store.gate import list_check_seconds
 
 log = logging.getLogger(__name__)
+
+USUAL_STAGE: Final = "implement"
+"""The stage of a task without stages; its agent is the agent of the run."""
 
 _WORTH_SAYING: Final = 0.8  # share of the time that a parallel plan may take at most
 
@@ -487,3 +489,31 @@ def as_json(checked: CheckedPlan) -> dict[str, Any]:
         "width": checked.width,
         "slots": checked.forecast.slots,
     }
+
+
+def find_unknown_agents(reading: ParsedPlan, root: Path) -> tuple[Problem, ...]:
+    """Find the agents of open tasks that have no file; none before `weft init` wrote any."""
+    known = agent_names(root)
+    if not known:
+        return ()
+    problems = Problems(reading.plan.name)
+    for task in reading.plan.tasks:
+        unknown = [] if task.settled else [each for each in _list_named(task) if each not in known]
+        for name in dict.fromkeys(unknown):
+            problems.error(
+                (task.line, task.column),
+                "unknown-agent",
+                f"Task {task.id} names the agent {name!r}, which has no file in {AGENTS}.",
+                problems.suggest(name, known, f"There are: {', '.join(known)}."),
+            )
+    return problems.sorted()
+
+
+def _list_named(task: PlanTask) -> Iterator[str]:
+    if task.agent is not None and not task.manual:
+        yield task.agent
+    yield from (stage for stage in task.stages if stage != USUAL_STAGE)
+    if task.team is not None:
+        yield from task.team.agents
+        if task.team.judge is not None:
+            yield task.team.judge

@@ -18,9 +18,8 @@ from weft.predict.history import History
 from weft.predict.prediction_records import FileTree
 from weft.project.file_knowledge import add_imports
 from weft.project.history_index import read_index
-from weft.runs.duration_estimates import DurationEstimates, read_estimates
-from weft.runs.plan_agents import USUAL_STAGE
-from weft.runs.plan_check import CheckedPlan, Setting, list_stages, read_source
+from weft.runs.outlook import DurationEstimates, read_estimates
+from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, Setting, list_stages, read_source
 from weft.splitting import (
     LEAST_FILES,
     SECONDS_PER_FILE,

@@ -25,8 +25,7 @@ from weft.plan.plan_prose import collect_prose
 from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask, Source
 from weft.project.project import Project
 from weft.project.site import agent_names, find_stage, parse_agent, read_chain
-from weft.runs.plan_agents import USUAL_STAGE
-from weft.runs.plan_check import CheckedPlan, PlanSource, list_stages
+from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource, list_stages
 from weft.runs.run_target import require_target
 from weft.stages import RULE, find_fault, looks
 from weft.teams.team_text import Strategy, Team, name_agents

@@ -15,9 +15,9 @@ from weft.predict.mirrors import is_test
 from weft.project.history_index import read_index
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
-from weft.runs.duration_estimates import expect_check, read_estimates
 from weft.runs.file_prediction import open_predictor
-from weft.runs.plan_agents import USUAL_STAGE
+from weft.runs.outlook import expect_check, read_estimates
+from weft.runs.plan_check import USUAL_STAGE
 from weft.runs.preparation import USUAL_AGENT
 from weft.store import Store
 from weft.store.gate import list_check_seconds

@@ -15,7 +15,7 @@ from weft.project.agent_demand import demand_with_agent
 from weft.project.project import Project
 from weft.project.site import parse_agent, read_agent_file, read_chain
 from weft.runs.agent_readiness import require_agents
-from weft.runs.plan_agents import USUAL_STAGE
+from weft.runs.plan_check import USUAL_STAGE
 from weft.runs.preparation import USUAL_AGENT, USUAL_DOLLARS, RunOptions
 from weft.store import Store
 from weft.store.limit_table import set_limit

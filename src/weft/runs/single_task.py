@@ -1,7 +1,8 @@
-"""`weft do`: a task that is handed in without a plan."""
+"""`weft do`: a task that is handed in without a plan, to an agent or to a team."""
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
@@ -16,8 +17,9 @@ from weft.admission.capacity import attempt_demand
 from weft.agents.agent import Agent
 from weft.attempt.start import AD_HOC
 from weft.errors import InputError
+from weft.formats import first_sentence
 from weft.model import LEAD, Class, NewTask, PredictedFile, TaskRequest
-from weft.plan.plan_records import list_claims
+from weft.plan.plan_records import Source, list_claims
 from weft.project.agent_list import explain_stopped, get_agent
 from weft.project.agent_programs import explain_missing, find_program
 from weft.project.own_repository import get_repository
@@ -25,10 +27,14 @@ from weft.project.project import Project
 from weft.project.site import read_chain
 from weft.runs.agent_readiness import require_offered
 from weft.runs.file_prediction import open_predictor, predict_text
+from weft.runs.plan_check import PlanSource
+from weft.runs.preparation import PlanUpload, RunOptions
+from weft.runs.submission import submit_upload
 from weft.store import Store
 from weft.store.limit_table import list_stopped, require_agreement
 from weft.store.server_operations import hosted
 from weft.store.tasks import get_task, list_attempts, submit
+from weft.teams.team_text import parse_team
 from weft.workspace import branch_ref
 from weft.workspace.filters import refuse_filters
 
@@ -196,3 +202,38 @@ def _claims(files: Sequence[str]) -> tuple[str, ...] | None:
     if NOTHING in files:
         raise InputError("`--files none` means that the task changes no file; give it alone.")
     return tuple(paths.normalise(file) for file in files) or None
+
+
+def submit_team_task(
+    project: Project,
+    text: str,
+    team: str,
+    *,
+    files: Sequence[str],
+    agent: str,
+    needs_labels: Sequence[str] = (),
+) -> str:
+    """Submit a run with a single task and its team; return the run."""
+    if not text.strip():
+        raise InputError('Say what is to be done: weft do "fix the typo" --team hedge.')
+    if NOTHING in files:
+        raise InputError("A team changes files, so that a candidate can be chosen; name them.")
+    try:
+        parse_team(team)
+    except ValueError as wrong:
+        raise InputError(f"--team {team!r} is not {wrong}.") from None
+    story: dict[str, object] = {
+        "id": "do",
+        "title": first_sentence(text),
+        "description": text,
+        "team": team,
+        "needs_labels": list(needs_labels),
+    }
+    if files:
+        story["files"] = list(files)
+    document = {"title": first_sentence(text), "stories": [story]}
+    source = PlanSource(name="do", data=json.dumps(document).encode(), format=Source.PRD)
+    upload = PlanUpload(source=source, stem="do", place="", spec="")
+    options = RunOptions(agent=agent, format=Source.PRD)
+    submitted, _ = submit_upload(project, upload, options)
+    return submitted.run

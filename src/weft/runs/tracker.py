@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from weft.errors import StoreError
 from weft.model import Attempt, Event, State, Task
-from weft.runs.agent_reports import shorten_report
 from weft.runs.attention import read_attention
+from weft.runs.event_text import shorten_report
 from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
 from weft.store.event_log import last_event, read_events

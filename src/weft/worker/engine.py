@@ -368,7 +368,7 @@ async def _learn_loop(site: Site) -> None:
     """Update the order of unstarted tasks with the durations of ended attempts."""
     while True:
         await anyio.sleep(_LEARNS)
-        from weft.runs.duration_estimates import (
+        from weft.runs.outlook import (
             update_paths,  # late: brings all that plans need with it
         )
 

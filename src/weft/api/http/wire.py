@@ -19,7 +19,7 @@ from weft.api.shapes import Face, Shape
 from weft.gate.review_view import ReviewItem
 from weft.operations import member_records
 from weft.operations.identity import Identity
-from weft.runs import explanation, queue_view, run_costs
+from weft.runs import explanation, task_list
 from weft.runs.attempt_output import LogLine
 from weft.runs.task_diff import TaskDiff
 from weft.store import team_views
@@ -111,7 +111,7 @@ class LimitList(TypedDict):
 
 
 class CostPage(Struct, frozen=True, kw_only=True):
-    runs: tuple[run_costs.RunCost, ...]
+    runs: tuple[task_list.RunCost, ...]
     after: str | None  # for the next page; null: this was the last
 
 
@@ -150,20 +150,20 @@ def _patch(diff: TaskDiff) -> str:
     return diff.patch.decode(errors="replace")
 
 
-def _tokens(cost: run_costs.RunCost) -> int:
+def _tokens(cost: task_list.RunCost) -> int:
     return cost.tokens
 
 
-def _micro_usd(cost: run_costs.RunCost) -> int:
+def _micro_usd(cost: task_list.RunCost) -> int:
     return cost.micro_usd
 
 
-def _largest(cost: run_costs.RunCost) -> list[Cost]:
+def _largest(cost: task_list.RunCost) -> list[Cost]:
     ranked = sorted(cost.costs, key=lambda task: (-task.micro_usd, -task.tokens, task.task))
     return ranked[:_COSTS]
 
 
-def _left_out(cost: run_costs.RunCost) -> int:
+def _left_out(cost: task_list.RunCost) -> int:
     """The number of tasks that are not listed; the sums count them too."""
     return max(0, len(cost.costs) - _COSTS)
 
@@ -184,7 +184,7 @@ FACE: Final = Face(
         Identity: Shape(
             name="Caller", renamed={"token": "id"}, hidden=frozenset({"fence", "agents"})
         ),
-        run_costs.RunCost: Shape(
+        task_list.RunCost: Shape(
             hidden=frozenset({"costs"}),
             computed={
                 "tokens": _tokens,
@@ -226,7 +226,7 @@ def page(lines: list[dict[str, Any]], after: int | None) -> dict[str, Any]:
     return {"tasks": lines, "after": after}
 
 
-def queue(view: queue_view.QueueView, most: int) -> Queue:
+def queue(view: explanation.QueueView, most: int) -> Queue:
     return {
         "ready": [
             {"task": task.id, "run": task.run, "name": task.name, "waits": list(waits)}

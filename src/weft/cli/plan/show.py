@@ -15,10 +15,10 @@ from weft.cli.plan import plan_text
 from weft.cli.plan.split import advice_json, advice_lines
 from weft.cli.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.formats import count, plain
-from weft.page import plan_page, plan_words
+from weft.page import plan_page
 from weft.page.markup import is_page
 from weft.plan.plan_records import Compiled, PlanTask, Source
-from weft.runs import plan_check, plan_file, plan_splitting
+from weft.runs import plan_check, plan_file, plan_splitting, plan_words
 from weft.runs.plan_check import CheckedPlan
 from weft.runs.plan_splitting import SplitTask
 

@@ -12,8 +12,8 @@ from weft.cli.report.report_lines import lines
 from weft.page import report_page
 from weft.page.markup import is_page
 from weft.runs.plan_file import write_over
-from weft.runs.report import as_json as to_json
-from weft.runs.report import read
+from weft.runs.run_report import as_json as to_json
+from weft.runs.run_report import read
 from weft.store import Store
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from weft.formats import count, dollars, duration, listed, whole_line
-from weft.runs.report.report_records import RunReport, describe_choice
+from weft.runs.report_records import RunReport, describe_choice
 from weft.runs.run_figures import describe_times
 
 

@@ -15,9 +15,8 @@ from msgspec import Struct, field
 from weft.cli.view.picture import AgentLine, RunPicture
 from weft.formats import count, duration
 from weft.model import HUMAN, TERMINAL, State, Task
-from weft.runs.duration_estimates import read_estimates
-from weft.runs.outlook import list_holdups, predict_rest
-from weft.runs.run_ends import find_rooms, find_slots, time_checks
+from weft.runs.attention import list_holdups
+from weft.runs.outlook import find_slots, predict_run
 from weft.runs.tracker import RunTracker
 from weft.store import Store
 from weft.store.limit_table import list_limits
@@ -73,17 +72,7 @@ class Scenery(Struct, kw_only=True):
         self._next = time.monotonic() + max(_PAUSE, _SHARE * took)
 
     def _foresee(self, track: RunTracker, known: _Known, slots: int, now: float) -> None:
-        progress = track.progress
-        ahead = predict_rest(
-            progress.tasks,
-            track.edges,
-            {task.id: attempt.started for task, attempt in track.running},
-            read_estimates(self.store, progress.attempts),
-            slots=slots,
-            checks=time_checks(self.store, track.progress, track.checks),
-            rooms=find_rooms(self.store, progress, now),
-            now=now,
-        )
+        ahead = predict_run(self.store, track.progress, slots=slots, now=now)
         known.share, known.guess, known.people = ahead.share, ahead.guess, ahead.people
         if known.ends is None:
             known.ends = now + ahead.seconds

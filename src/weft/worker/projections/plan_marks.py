@@ -13,9 +13,8 @@ from weft.plan.task_line import COMMIT_LENGTH
 from weft.plan.task_status import Status
 from weft.plan.writeback import MarkedPlan, write_back
 from weft.runs import plan_file
-from weft.runs.held_tasks import is_held, release_marked
 from weft.runs.progress import RunProgress
-from weft.runs.wanted_projections import read_format
+from weft.runs.wanted_projections import is_held, read_format, release_marked
 from weft.store import Store
 from weft.worker.projections import News
 

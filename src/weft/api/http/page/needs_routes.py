@@ -16,9 +16,9 @@ from weft.page.markup import Html
 from weft.page.needs_view import NeedsView, render_needs
 from weft.page.now_view import GROUPS, PAGE, NowView, WorkRow, render_now
 from weft.project.site import agent_names
-from weft.runs.agent_reports import shorten_report
-from weft.runs.decisions import count_decisions, list_decisions
-from weft.runs.run_ends import predict_ends
+from weft.runs.attention import count_decisions, list_decisions
+from weft.runs.event_text import shorten_report
+from weft.runs.outlook import predict_ends
 from weft.store import Store
 from weft.store.overview import AgentReport, WorkerView, list_latest_reports
 from weft.store.present_work import WorkKey, list_unmet_needs, list_work, view_work

@@ -33,7 +33,7 @@ from weft.page.spend_view import RunSpend, SpendView, render_spend
 from weft.paths import matches
 from weft.project.site import check_home
 from weft.runs.host_list import read_hosts
-from weft.runs.run_costs import RunCost, page_run_costs
+from weft.runs.task_list import RunCost, page_run_costs
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
 from weft.store.limit_table import identity, list_limits

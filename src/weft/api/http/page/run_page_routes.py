@@ -24,10 +24,10 @@ from weft.plan.plan_template import TEMPLATE
 from weft.project.project import Project
 from weft.runs import plan_check
 from weft.runs.control import ControlResult
+from weft.runs.outlook import find_slots, predict_run
 from weft.runs.plan_check import CheckedPlan, PlanSource
 from weft.runs.progress import read_progress
-from weft.runs.report import read as read_report
-from weft.runs.run_ends import find_slots, predict_run
+from weft.runs.run_report import read as read_report
 from weft.store import Store
 from weft.store.limit_table import list_limits
 from weft.store.summaries import get_typical_cost

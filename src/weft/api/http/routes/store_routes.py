@@ -10,7 +10,7 @@ from weft.api.http import bodies, wire
 from weft.api.http.openapi import answers
 from weft.api.http.requests import look
 from weft.operations.identity import READ, Identity
-from weft.runs import queue_view, run_costs
+from weft.runs import explanation, task_list
 from weft.store import Store
 from weft.store.limit_table import list_limits
 from weft.store.runs import get_run
@@ -35,7 +35,7 @@ async def queue(request: Request, most: bodies.Most = 100) -> Response:
     since the order changes all the time."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Queue:
-        view = queue_view.read_queue(store, now=now, most=most)
+        view = explanation.read_queue(store, now=now, most=most)
         return wire.queue(view, most)
 
     return await look(request, READ, work)
@@ -57,9 +57,9 @@ async def cost(
     def work(store: Store, who: Identity, now: float) -> object:
         if run is not None:
             get_run(store, run)
-            cost = run_costs.get_run_cost(store, run)
+            cost = task_list.get_run_cost(store, run)
             return wire.show(wire.CostPage(runs=(cost,), after=None))
-        costs, more = run_costs.page_run_costs(store, after=after, most=most)
+        costs, more = task_list.page_run_costs(store, after=after, most=most)
         return wire.show(wire.CostPage(runs=tuple(costs), after=more))
 
     return await look(request, READ, work)

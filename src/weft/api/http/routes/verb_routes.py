@@ -73,7 +73,7 @@ MODULES: Final = (
     "weft.runs.agent_loop",
     "weft.runs.run_changes",
     "weft.runs.task_diff",
-    "weft.runs.team_comparison",
+    "weft.runs.task_diff",
     "weft.runs.single_task",
     "weft.runs.planner",
     "weft.maintenance.examination",

@@ -1,16 +1,18 @@
-"""The report of a run, computed from its history. Pure."""
+"""Reports of runs: a run's history read from the store once, and the records made of it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from weft.candidate_records import Entry
 from weft.model import HUMAN, TERMINAL, Attempt, Event, Task, TaskKind
-from weft.runs.report import limit_use
-from weft.runs.report.report_records import (
+from weft.runs.host_list import find_hosts
+from weft.runs.report_records import (
     AttemptReport,
     CheckReport,
     ChoiceReport,
@@ -18,14 +20,30 @@ from weft.runs.report.report_records import (
     RejectionReport,
     RunReport,
     TaskReport,
+    list_task_waits,
+    most_at_once,
+    over_time,
 )
-from weft.runs.report.task_waits import list_task_waits
-from weft.runs.run_figures import measure_run, pack_lanes
-from weft.runs.run_waits import find_waits
-from weft.store.run_history import RunHistory
+from weft.runs.run_figures import find_waits, measure_run, pack_lanes
+from weft.runs.task_list import get_run_or_newest
+from weft.store import Store
+from weft.store.run_history import RunHistory, read_history
 from weft.words import describe_prediction
 
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}
+
+
+def read(store: Store, run: str | None) -> RunReport:
+    """Report on a run, or on the newest run."""
+    now = time.time()
+    chosen = get_run_or_newest(store, run)
+    past = read_history(store, chosen.id, now=now)
+    return build_report(past, now=now, hosts=find_hosts(store, past.attempts, now=now))
+
+
+def as_json(report: RunReport) -> dict[str, Any]:
+    fields: dict[str, Any] = to_builtins(report)
+    return fields
 
 
 def build_report(past: RunHistory, *, now: float, hosts: Mapping[str, str]) -> RunReport:
@@ -46,7 +64,7 @@ class _Past:
     def report(self) -> RunReport:
         past = self._past
         attempts, landings = self._attempts(), self._landings()
-        uses = limit_use.over_time(past, until=self._now)
+        uses = over_time(past, until=self._now)
         edges = [(task, need) for task, needs in past.needs.items() for need in needs]
         waits, parked = find_waits(past.events, past.tasks, edges, past.attempts, now=self._now)
         return RunReport(
@@ -63,7 +81,7 @@ class _Past:
                 past.tasks,
                 past.attempts,
                 past.gate,
-                slots=limit_use.most_at_once(past, uses),
+                slots=most_at_once(past, uses),
                 now=self._now,
                 waits=waits,
                 parked=parked,
