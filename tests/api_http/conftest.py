@@ -12,10 +12,17 @@ from api_http.server_process import HASTY, Server, serving
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     directory: Path = tmp_path_factory.mktemp("server")
     with serving(directory, f"sqlite:///{directory / 'weft.db'}") as started:
         yield started
+
+
+@pytest.fixture
+def server(lasting: Server) -> Iterator[Server]:
+    """The server of this process; a test leaves no task there that members of a later one take."""
+    yield lasting
+    lasting.cancel_loose_tasks()
 
 
 @pytest.fixture(scope="session")

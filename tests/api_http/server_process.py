@@ -21,7 +21,9 @@ from forked_python import ForkedPython
 from repositories import make_repository
 from wait_until import PATIENCE, wait_until
 from weft import config
+from weft.model import State
 from weft.store import Store, open_store
+from weft.store.tasks import cancel, list_tasks
 from weft.store.tokens import create_token
 
 _numbers = itertools.count(1)
@@ -124,6 +126,13 @@ class Server:
             client.http.close()
         if self.runs():
             self.kill()
+
+    def cancel_loose_tasks(self) -> None:
+        """Cancel the tasks that ask for no kind of member: any member would take them."""
+        with self.open_store() as store:
+            for task in list_tasks(store, (State.READY, State.OFFERED)):
+                if task.agent is None:
+                    cancel(store, task.id, now=time.time())
 
     def apart(self) -> Client:
         """A client with members and tasks of a kind of their own, which no other client has."""

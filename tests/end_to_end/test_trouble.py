@@ -21,6 +21,7 @@ from dying_git import DyingGit
 from end_to_end.run_project import RunProject
 from repositories import git, listing
 from wait_until import PATIENCE, wait_until
+from weft.workspace.place import find_place
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -142,7 +143,9 @@ def test_an_agent_that_fills_the_disk_is_ended_while_there_is_room_and_the_rest_
         assert done.returncode == 1
         assert project.states() == {"1.1": "done", "1.2": "done", "1.3": "done", "1.4": "blocked"}
         assert "MB of the disk" in project.reason("1.4")
-        [work] = (project.root / ".git" / "weft" / "workspaces").glob("*/*/src/fill")
+        place = find_place(project.root / ".git", "")
+        assert place is not None
+        [work] = place.rglob("src/fill")
         assert f"it stays in {work.parent.parent}" in done.stderr, "too large to be kept elsewhere"
         subprocess.run(["mount", "-o", "remount,size=400m", str(small)], check=True)
         assert project.weft("skip", "1.4").returncode == 0
