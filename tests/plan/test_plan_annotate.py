@@ -7,8 +7,7 @@ import textwrap
 from cases import each_case
 from plan.planning import compiled, edges, waves
 from weft import plan
-from weft.plan.annotator import Advice, annotate
-from weft.plan.json_annotator import annotate_json
+from weft.plan.annotator import Advice, annotate, annotate_json
 from weft.plan.mentions import Repository, find_files, find_references, find_tasks
 from weft.plan.plan_records import EdgeReason
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cases import each_case
-from weft.plan.plan_answer import find_plan
+from weft.plan.plan_prose import find_plan
 
 PLAN = "# Login\n\n## Phase 1: All\n\n- [ ] Task 1: Write it\n  <!-- files: a.py -->\n"
 

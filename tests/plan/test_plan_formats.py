@@ -11,8 +11,7 @@ from plan.planning import codes, errors, needs
 from weft import plan
 from weft.model import State
 from weft.plan.plan_records import ParsedPlan, ReaderOptions, Source
-from weft.plan.task_status import Status
-from weft.plan.writeback import write_back
+from weft.plan.writeback import Status, write_back
 
 SPEC_KIT = """\
 # Tasks: Photo albums

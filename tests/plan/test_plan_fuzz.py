@@ -13,10 +13,9 @@ from cases import each_case
 from weft import plan
 from weft.model import State
 from weft.plan.annotator import annotate
-from weft.plan.parallel_state import build_parallel_state
+from weft.plan.plan_json import build_parallel_state
 from weft.plan.plan_records import ParsedPlan
-from weft.plan.task_status import Status
-from weft.plan.writeback import write_back
+from weft.plan.writeback import Status, write_back
 
 CORPUS = sorted(
     path

@@ -14,8 +14,7 @@ from cases import each_case
 from weft import plan
 from weft.errors import InputError
 from weft.model import State
-from weft.plan.task_status import Status
-from weft.plan.writeback import write_back
+from weft.plan.writeback import Status, write_back
 
 PRD = """\
 {

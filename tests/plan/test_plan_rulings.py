@@ -18,8 +18,7 @@ from plan.planning import (
 from weft import plan
 from weft.model import State
 from weft.plan.plan_records import EdgeReason
-from weft.plan.task_status import Status
-from weft.plan.writeback import write_back
+from weft.plan.writeback import Status, write_back
 
 THREE_PHASES = """
     ## Phase 1: Setup

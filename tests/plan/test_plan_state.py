@@ -8,7 +8,7 @@ from cases import each_case
 from plan.planning import reading
 from weft.errors import InputError
 from weft.model import State
-from weft.plan.parallel_state import TaskProgress, build_parallel_state
+from weft.plan.plan_json import TaskProgress, build_parallel_state
 from weft.plan.plan_records import Source
 
 TEN = 1_735_552_800.0  # 2024-12-30T10:00:00Z

@@ -14,8 +14,7 @@ from plan.planning import reading
 from weft import plan
 from weft.errors import InputError
 from weft.model import State
-from weft.plan.task_status import Status
-from weft.plan.writeback import MarkedPlan, write_back
+from weft.plan.writeback import MarkedPlan, Status, write_back
 
 
 def written(before: str, state: State, commit: str | None = None, note: str = "") -> str:

@@ -15,7 +15,7 @@ from weft.errors import InputError
 from weft.formats import count, dollars, duration, listed, plain
 from weft.model import Run
 from weft.plan.plan_records import Problem, Severity
-from weft.plan.split_writer import FORMATS, NewPart
+from weft.plan.split_writer import SPLIT_FORMATS, NewPart
 from weft.project.project import Project
 from weft.runs import plan_check
 from weft.runs.plan_check import CheckedPlan, PlanSource
@@ -67,7 +67,7 @@ def prepare_plan(
             )
 
         checked = check(source)
-        if split and not checked.failed and checked.compiled.plan.source in FORMATS:
+        if split and not checked.failed and checked.compiled.plan.source in SPLIT_FORMATS:
             data, splits = split_plan(checked, around)
             checked = check(replace(source, data=data)) if splits else checked
     for problem in checked.problems:

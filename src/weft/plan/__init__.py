@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from weft.plan import beads, checklist, markdown, prd, superpowers, task_master
+from weft.plan import beads, checklist, markdown, prd, task_master
 from weft.plan.compiler import collector_paused, compile
 from weft.plan.plan_format import detect
 from weft.plan.plan_json import as_json
@@ -48,7 +48,7 @@ _READERS: Final[Mapping[Source, Reader]] = {
     Source.PRD: prd.read,
     Source.BEADS: beads.read,
     Source.TASK_MASTER: task_master.read,
-    Source.SUPERPOWERS: superpowers.read,
+    Source.SUPERPOWERS: checklist.read_superpowers,
     Source.SPEC_KIT: partial(checklist.read_as, Source.SPEC_KIT),
     Source.KIRO: partial(checklist.read_as, Source.KIRO),
     Source.OPENSPEC: partial(checklist.read_as, Source.OPENSPEC),

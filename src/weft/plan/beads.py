@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from weft.model import HUMAN, State
 from weft.plan import source, task_line
-from weft.plan.json_document import JsonDocument, Node, NotJSON
-from weft.plan.json_fields import Fields
+from weft.plan.json_document import Fields, JsonDocument, Node, NotJSON
 from weft.plan.plan_records import (
     ItemKind,
     ParsedPlan,

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
 from weft.plan import mentions, source, task_line
-from weft.plan.lost_boxes import has_box
+from weft.plan.annotations import normalise_paths
 from weft.plan.plan_records import (
     NO_FILES,
     ParsedPlan,
@@ -33,6 +33,7 @@ from weft.plan.plan_records import (
     Source,
 )
 from weft.plan.problems import TOP, Problems, shorten
+from weft.plan.task_line import has_box
 
 _BOX = re.compile(r"(?P<indent>[ \t]*)[-*+][ \t]+\[(?P<mark>.)\](?P<star>\*?)[ \t]+(?P<rest>.*)")
 _HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<text>.*?)[ \t#]*$")
@@ -337,3 +338,155 @@ def _report_no_files(tasks: Sequence[PlanTask], problems: Problems) -> None:
             else f"{len(unknown)} tasks do not say which files they change; each runs alone.",
             "The tasks run one after the other in any case, except those marked [P].",
         )
+
+
+_TASK = re.compile(r"#{2,4}[ \t]+Task[ \t]+([0-9]{1,6})[ \t]*[:.–—-]?[ \t]*(.*?)[ \t#]*$", re.I)
+_TITLE = re.compile(r"#[ \t]+(.*?)[ \t#]*$")
+_ENDS = re.compile(r"#{1,3}[ \t]")
+
+_FILES = re.compile(r"[ \t]*\*\*Files:?\*\*:?", re.I)
+_FILE = re.compile(r"[ \t]*[-*+][ \t]+(?:[A-Za-z ]{1,20}:[ \t]*)?`([^`]+)`")
+_LINES = re.compile(r":[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*$")
+STEP = re.compile(r"[ \t]*[-*+][ \t]+\[(.)\](?=[ \t])")
+
+
+class TaskSection(NamedTuple):
+    """The lines of a task, counted from 0, without line `last`."""
+
+    number: str
+    title: str
+    first: int
+    last: int
+    steps: tuple[int, ...]
+    prose: tuple[int, ...]  # its lines outside code fences
+
+
+def read_superpowers(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
+    problems = Problems(name)
+    text = source.decode(data, problems)
+    lines = text.lines if text else ()
+    sections = list(find_sections(lines))
+    tasks: dict[str, PlanTask] = {}
+    for section in sections:
+        if section.number in tasks:
+            problems.error(
+                (section.first + 1, 1),
+                "duplicate-id",
+                f"Another task has the number {section.number}.",
+                "Give each task its own number.",
+            )
+            continue
+        tasks[section.number] = _stepped_task(section, lines, problems)
+    _report_outside(sections, lines, problems)
+    if not tasks and not problems.failed:
+        problems.error(TOP, "no-tasks", "There is no heading `### Task 1: …`.", "Add a task.")
+    head = lines[: sections[0].first] if sections else ()
+    title = next((match[1] for line in head if (match := _TITLE.match(line))), "")
+    plan = Plan(
+        name=name,
+        source=Source.SUPERPOWERS,
+        title=title,
+        description="\n".join(line for line in head if not _TITLE.match(line)).strip(),
+        phases=(Phase(label="1", title=title, line=1),),
+        tasks=tuple(tasks.values()),
+    )
+    return ParsedPlan(plan=plan, problems=problems.sorted())
+
+
+def find_sections(lines: Sequence[str]) -> Iterator[TaskSection]:
+    """Yield the tasks of the file; code fences hold neither headings nor steps."""
+    number, title, first, steps, prose = "", "", 0, list[int](), list[int]()
+    fence = ""
+    for at, line in enumerate(lines):
+        marks = _FENCE.match(line)
+        if fence or marks:
+            if marks and (not fence or marks[1].startswith(fence)):
+                fence = "" if fence else marks[1]
+            continue
+        heading = _TASK.match(line)
+        if number and (heading or _ENDS.match(line)):
+            yield TaskSection(number, title, first, at, tuple(steps), tuple(prose))
+            number = ""
+        if heading:
+            number, title, first, steps, prose = heading[1], heading[2], at, [], []
+            continue
+        prose.append(at)
+        if STEP.match(line):
+            steps.append(at)
+    if number:
+        yield TaskSection(number, title, first, len(lines), tuple(steps), tuple(prose))
+
+
+def _stepped_task(section: TaskSection, lines: Sequence[str], problems: Problems) -> PlanTask:
+    body = lines[section.first + 1 : section.last]
+    files = _files(section, lines, problems)
+    marks = {match[1] for at in section.steps if (match := STEP.match(lines[at]))}
+    ticked = marks & {"x", "X"}
+    is_odd = _report_odd_steps(section, lines, problems)
+    is_done = marks <= {"x", "X"} and not is_odd
+    status = State.WAITING if not ticked else State.DONE if is_done else State.RUNNING
+    if not files and status is not State.DONE:
+        problems.warn(
+            (section.first + 1, 1),
+            NO_FILES,
+            f"{section.number} has no `**Files:**` list, so it runs alone.",
+            "Add the list, with a path in backticks per line.",
+        )
+    return PlanTask(
+        id=section.number,
+        phase="1",
+        label=section.number,
+        text=section.title or f"Task {section.number}",
+        line=section.first + 1,
+        last_line=section.first + 1,
+        details="\n".join(body).strip(),
+        status=status,
+        files=files or None,
+        named=True,
+    )
+
+
+def _report_odd_steps(section: TaskSection, lines: Sequence[str], problems: Problems) -> bool:
+    """Report boxes that are not read as steps; return whether there are any."""
+    odd = [at for at in section.prose if at not in section.steps and has_box(lines[at])]
+    for at in odd:
+        problems.warn(
+            (at + 1, 1),
+            "unread-task",
+            f"{shorten(lines[at].strip())!r} is not read as a step of task {section.number}.",
+            "Write `- [ ] `, with blanks.",
+        )
+    return bool(odd)
+
+
+def _files(section: TaskSection, lines: Sequence[str], problems: Problems) -> tuple[str, ...]:
+    paths: list[tuple[str, int]] = []
+    inside = False
+    for at in range(section.first + 1, section.last):
+        line = lines[at]
+        if _FILES.match(line):
+            inside = True
+        elif inside and (file := _FILE.match(line)):
+            paths.append((_LINES.sub("", file[1].strip()), at + 1))
+        elif inside and line.strip():
+            break
+    return normalise_paths(paths, lambda line: (line, 1, None), problems)
+
+
+def _report_outside(
+    sections: Sequence[TaskSection], lines: Sequence[str], problems: Problems
+) -> None:
+    """Report boxes between the tasks: they belong to no task."""
+    inside = {at for section in sections for at in range(section.first, section.last)}
+    fence = ""
+    for at, line in enumerate(lines):
+        marks = _FENCE.match(line)
+        if marks and (not fence or marks[1].startswith(fence)):
+            fence = "" if fence else marks[1]
+        elif not fence and at not in inside and has_box(line):
+            problems.warn(
+                (at + 1, 1),
+                "unread-task",
+                f"The box {line.strip()[:60]!r} belongs to no task.",
+                "Put it under a heading `### Task N: …`.",
+            )

@@ -9,14 +9,19 @@ from typing import Final
 
 from weft import graph
 from weft.model import State
-from weft.plan.cycles import break_cycles
-from weft.plan.manual_steps import add_manual
-from weft.plan.needs import Needs, add_explicit, add_phases, add_sequential, list_phase_needs
-from weft.plan.overlaps import Sweep
+from weft.plan.needs import (
+    Needs,
+    add_explicit,
+    add_manual,
+    add_phases,
+    add_sequential,
+    break_cycles,
+    list_phase_needs,
+)
+from weft.plan.overlaps import Ordering, Sweep
 from weft.plan.plan_records import Compiled, Edge, EdgeReason, Plan, PlanTask
 from weft.plan.problems import TOP, Problems, shorten
-from weft.plan.task_order import Ordering
-from weft.plan.team_notes import report_teams
+from weft.plan.stories import report_teams
 
 _LISTED: Final = 3
 

@@ -12,14 +12,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import annotation_values, markdown_sections, source, task_line
-from weft.plan.annotation_values import Notes
-from weft.plan.annotations import Annotation
+from weft.plan import markdown_sections, source, task_line
+from weft.plan.annotations import Annotation, Notes, parse_or_report, read_notes
 from weft.plan.attributes import parse_execution, parse_review
-from weft.plan.labels import label_phases, label_tasks
 from weft.plan.markdown_blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.markdown_sections import FoundTask, Section
-from weft.plan.plan_prose import clean_prose
+from weft.plan.plan_prose import PLACEHOLDER, clean_prose
 from weft.plan.plan_records import (
     NO_FILES,
     ItemKind,
@@ -31,11 +29,9 @@ from weft.plan.plan_records import (
     Reference,
     Source,
 )
-from weft.plan.plan_template import PLACEHOLDER
 from weft.plan.problems import TOP, Problems, shorten
-from weft.plan.references import Names, NeedText, PhaseName, TaskName
-from weft.plan.story_parts import join_parts
-from weft.plan.team_notes import complete_team
+from weft.plan.references import Names, NeedText, PhaseName, TaskName, label_phases, label_tasks
+from weft.plan.stories import complete_team, join_parts
 
 
 def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
@@ -162,7 +158,7 @@ def _take_review(sections: list[Section], problems: Problems) -> bool:
     for section in sections:
         notes = [note for note in section.notes if note.key == "review"]
         if section.level == 1 and notes:
-            given = annotation_values.parse_or_report(parse_review, notes[0], problems, ("you",))
+            given = parse_or_report(parse_review, notes[0], problems, ("you",))
             review = review or bool(given)
             section.notes = [note for note in section.notes if note.key != "review"]
     return review
@@ -171,7 +167,7 @@ def _take_review(sections: list[Section], problems: Problems) -> bool:
 def _draft(
     task: FoundTask, phase: str, label: str, taken: set[str], problems: Problems
 ) -> _TaskDraft:
-    notes = annotation_values.read_notes(_own(task.notes, problems), problems)
+    notes = read_notes(_own(task.notes, problems), problems)
     chosen = notes.values.pop("id", None)
     named = chosen is not None and chosen not in taken
     if chosen is not None:
@@ -235,9 +231,7 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
                     note.place, "repeated-key", "'execution' was given before.", "Keep one."
                 )
                 continue
-            parallel = annotation_values.parse_or_report(
-                parse_execution, note, problems, ("parallel", "sequential")
-            )
+            parallel = parse_or_report(parse_execution, note, problems, ("parallel", "sequential"))
         elif note.key == "depends":
             depends = depends or []
             for item in note.items():

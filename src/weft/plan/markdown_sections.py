@@ -1,6 +1,7 @@
-"""The sections of a Markdown plan: headings, the tasks below them, and the annotations of each.
+"""Annotations that are written as plain lines under a task: `files: src/a.py`.
 
-Labels and references are not resolved here; `markdown` puts the plan together.
+A key in small letters is an annotation. A key that may begin a sentence, such as `Files:` or
+`**Check:**`, is an annotation if its value has the form of one. Every other known key is reported.
 """
 
 from __future__ import annotations
@@ -13,14 +14,94 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from weft.model import State
-from weft.plan import html_comments, task_line
-from weft.plan.annotations import Annotation, read_comment
-from weft.plan.html_comments import Comment
-from weft.plan.lost_boxes import has_box, report_lost_box, report_task_heading
+from weft.plan import task_line
+from weft.plan.annotations import (
+    Annotation,
+    Comment,
+    canonical_key,
+    find_in_html,
+    find_in_paragraph,
+    read_comment,
+    remove_comments,
+)
 from weft.plan.markdown_blocks import Block, ListItem, visit_blocks
-from weft.plan.plain_annotations import is_plain_annotation, read_plain, report_plain
 from weft.plan.problems import Problems, shorten
-from weft.plan.task_line import MARKS, Checkbox, Heading, Sentence
+from weft.plan.task_line import (
+    MARKS,
+    Checkbox,
+    Heading,
+    Sentence,
+    has_box,
+    report_lost_box,
+    report_task_heading,
+)
+
+_LINE = re.compile(
+    r"[ \t]*(?:[-*+][ \t]+)?(?P<bold>\*\*|__)?(?P<key>[A-Za-z][A-Za-z_-]{0,40}(?: on)?)"
+    r"(?:(?P=bold))?:(?:(?P=bold))?(?:[ \t]+(?P<value>.*))?[ \t]*$"
+)
+_READ: Final = frozenset({"files", "depends", "check"})
+_PROSE: Final = frozenset({"new"})
+"""Keys that begin ordinary sentences; they count in comments only."""
+_PATH = re.compile(r"`[^`]+`|\"[^\"]+\"|'[^']+'|[^\s`]+")
+_REFERENCE = re.compile(r"(?:(?:task|phase)s?[ _#-]*)?[\w./:-]+", re.IGNORECASE)
+_CODE = re.compile(r"`[^`]+`")
+_COMMA = re.compile(r",(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)")
+_OPENING: Final = len("<!--")
+
+
+def is_plain_annotation(line: str) -> bool:
+    """Tell whether a line begins with the key of an annotation."""
+    match = _LINE.match(line)
+    return match is not None and _key(match) is not None
+
+
+def read_plain(line: str, number: int, problems: Problems) -> list[Annotation]:
+    """Return the annotation of a line under a task; report a known key that is not read."""
+    match = _LINE.match(line)
+    key = _key(match) if match else None
+    if match is None or key is None:
+        return []
+    value = (match["value"] or "").strip()
+    if key not in _READ or not _fits(key, match["key"], value):
+        report_plain(line, number, problems)
+        return []
+    if key == "check" and _CODE.fullmatch(value):
+        value = value[1:-1]
+    at = line.rindex(value) if value else len(line)
+    body = f"{key}: {value}"
+    # The places of a comment count from its opening; the value keeps its own place in the line.
+    start = at - len(key) - 2 - _OPENING
+    return read_comment(Comment(body, start, len(line), True, number, None), problems)
+
+
+def report_plain(line: str, number: int, problems: Problems) -> None:
+    """Report a plain line with a known key that is not read as an annotation."""
+    match = _LINE.match(line)
+    key = _key(match) if match else None
+    if match is None or key is None:
+        return
+    problems.warn(
+        (number, match.start("key") + 1),
+        "plain-key",
+        f"{match['key']!r} is read as prose here.",
+        f"Write `<!-- {key}: … -->`, indented under its task, if it is an annotation.",
+    )
+
+
+def _key(match: re.Match[str]) -> str | None:
+    word = match["key"].lower().removesuffix(" on")
+    return None if word in _PROSE else canonical_key(word)
+
+
+def _fits(key: str, written: str, value: str) -> bool:
+    items = [item.strip() for item in _COMMA.split(value)]
+    if key == "files":
+        return all(_PATH.fullmatch(item) for item in items)
+    if key == "depends":
+        return all(_REFERENCE.fullmatch(item) for item in items)
+    return bool(value) and (written.islower() or bool(_CODE.fullmatch(value)))
+
 
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
 _LITERAL_HTML: Final = ("<pre", "<script", "<style", "<textarea")
@@ -68,16 +149,14 @@ class _Walk:
             self._prose(block)
 
     def _heading(self, block: Block) -> None:
-        hidden = html_comments.find_in_paragraph(block.content, 1)
-        heading = task_line.split_heading(html_comments.remove_comments(block.content, hidden))
+        hidden = find_in_paragraph(block.content, 1)
+        heading = task_line.split_heading(remove_comments(block.content, hidden))
         if block.level <= 2 or heading.number is not None:
             line = block.first + 1
             self.sections.append(Section(heading=heading, level=block.level, line=line))
         if block.level > 1:
             report_task_heading(heading.written, block.first + 1, self._problems)
-        for note in self._annotations(
-            html_comments.find_in_paragraph(self._lines[block.first], block.first + 1)
-        ):
+        for note in self._annotations(find_in_paragraph(self._lines[block.first], block.first + 1)):
             self._attach(note)
 
     def _item(self, item: ListItem) -> None:
@@ -136,8 +215,8 @@ class _Walk:
         text = self._lines[title.first]
         if last - title.first > 1:
             text = "\n".join(self._lines[title.first : last])
-        comments = html_comments.find_in_paragraph(text, title.first + 1)
-        words = " ".join(html_comments.remove_comments(text, comments)[box.end :].split())
+        comments = find_in_paragraph(text, title.first + 1)
+        words = " ".join(remove_comments(text, comments)[box.end :].split())
         if not words.isprintable():
             words = _CONTROL.sub("�", words)
         sentence = task_line.split_sentence(words, MARKS.get(box.mark, State.WAITING))
@@ -183,12 +262,10 @@ class _Walk:
             start = block.content[:20]
             if not start.startswith("<!--") and start.lstrip().lower().startswith(_LITERAL_HTML):
                 return []
-            return html_comments.find_in_html(
-                self._lines[block.first : block.last], block.first + 1
-            )
+            return find_in_html(self._lines[block.first : block.last], block.first + 1)
         if block.type == "paragraph" and "<!--" in block.content and block.content[0] != ">":
             text = "\n".join(self._lines[block.first : block.last])
-            return html_comments.find_in_paragraph(text, block.first + 1)
+            return find_in_paragraph(text, block.first + 1)
         return []
 
     def _annotations(self, comments: list[Comment]) -> list[Annotation]:

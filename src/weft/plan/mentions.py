@@ -1,17 +1,69 @@
-"""Files and tasks that the text of a task mentions.
-
-A word is a file if the repository has it, or if it can only be a path: it has a directory and an
-extension, or it is set as code while the paths of the repository are not known.
-"""
+"""The role of a file in the text of a task: to be changed, to be read, or to be left alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from weft.paths import BadPath, is_literal, normalise
-from weft.plan.file_roles import FileRole, find_role
+
+
+class FileRole(StrEnum):
+    CHANGED = "changed"
+    READ = "read"  # "see X", "as in X"
+    FORBIDDEN = "forbidden"  # "do not touch X"
+
+
+_FAR: Final = 200  # characters around a file that may say how it is meant
+_SENTENCE_END = re.compile(r"[.!?;][ \t\n]|\n[ \t]*\n|\n[ \t]*[-*+][ \t]")
+_ASIDE = re.compile(r"\([^()]*\)")
+# The last of these words before a file says how it is meant.
+_CUES = re.compile(
+    r"""
+    (?P<forbidden>
+        \b(?:(?:do|does|must|may|should|will)[ ]not|don['’]?t|never|without|avoid|no[ ]need[ ]to)
+            [ ]+\w+
+        | \b(?:leave|except(?:[ ]for)?|apart[ ]from|other[ ]than|instead[ ]of|rather[ ]than|
+            but[ ]not)\b
+    )
+    | (?P<read>
+        \b(?:see(?:[ ]also)?|read|refers?[ ]to|referring[ ]to|cf|consult|compare|like|
+            as[ ]in|similar[ ]to|same[ ]as|per|according[ ]to|based[ ]on|
+            (?:described|specified|documented|defined)[ ]in|follow(?:s|ing)?|mirror(?:s|ing)?|
+            look[ ]at|copy[ ]from|import(?:s|ed|ing)?[ ]from|(?:used|called|tested)[ ]by)\b
+    )
+    | (?P<changed>
+        \b(?:add|append|build|change|create|delete|document|edit|extend|fill|fix|generate|implement|
+            introduce|make|migrate|modify|move|put|refactor|remove|rename|replace|rewrite|split|
+            test|touch|update|write|wire)(?:s|es|d|ed|ing)?\b
+    )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_KEPT_BEHIND = re.compile(
+    r"""
+    [`*)\s]*(?:
+        stays?\b|remains?\b|(?:must|should|may|will|is|are|does|do)[ ]not\b|
+        (?:(?:is|are)[ ])?(?:unchanged|untouched)\b|alone\b|as[ ](?:it[ ]is|they[ ]are)\b
+    )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def find_role(text: str, start: int, end: int) -> FileRole:
+    """Tell how a text means the file that it names there; by default it is to be changed."""
+    before = _ASIDE.sub(" ", _SENTENCE_END.split(text[max(0, start - _FAR) : start])[-1])
+    behind = _SENTENCE_END.split(text[end : end + _FAR])[0]
+    if _KEPT_BEHIND.match(behind):
+        return FileRole.FORBIDDEN
+    cues = [cue.lastgroup for cue in _CUES.finditer(before)]
+    return FileRole(cues[-1]) if cues and cues[-1] else FileRole.CHANGED
+
 
 # The letters of a path, without code marks and punctuation.
 _WORD = re.compile(r"[A-Za-z0-9_.@+~*/-]{2,300}")
@@ -130,3 +182,74 @@ def _cuts(path: str) -> Iterator[int]:
     while at > 0:
         yield at
         at = path.find("/", at + 1)
+
+
+_STRONG = r"depend(?:s|ing|ent)?[ ](?:up)?on|blocked[ ]by"
+_CUE = re.compile(
+    rf"\b(?:(?P<strong>{_STRONG})|after|once|requires?|needs?|builds?[ ]on|relies[ ]on|"
+    r"waits?[ ]for)\b[:]?[ \t\n]*",
+    re.IGNORECASE,
+)
+_EARLIER = re.compile(
+    r"(?:all[ ]|both[ ]|each[ ])?(?:of[ ])?(?:the[ ])?(?:tasks?[ ])?"
+    r"(?:above|previous|preceding|earlier)\b(?P<one>[ ](?:task|step|one|item)\b)?",
+    re.IGNORECASE,
+)
+_NAME = re.compile(
+    r"(?:the[ ])?(?P<noun>(?:tasks?|steps?|story|stories|items?)[ ]*#?)?[`*\"(]*"
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9_-]{0,40}(?:\.[A-Za-z0-9]{1,8}){0,3})[`*\")]*",
+    re.IGNORECASE,
+)
+_AND = re.compile(r"[ \t]*(?:,[ ]*and\b|,|and\b|&|\+|or\b)[ \t]*", re.IGNORECASE)
+
+
+class StatedOrder(Struct, frozen=True, kw_only=True):
+    """The needs that a text states."""
+
+    needs: tuple[str, ...] = ()  # ids
+    unclear: str = ""  # the words of a need that names no task; empty if all are clear
+
+
+def find_stated_order(text: str, names: Mapping[str, str], earlier: Sequence[str]) -> StatedOrder:
+    """Read the needs that a text states.
+
+    `names` maps the names of tasks to their ids; `earlier` are the ids before the task, in order.
+    """
+    text = text[:_LONGEST_TEXT]
+    known = {name.upper(): id for name, id in names.items() if _has_digit(name)} | dict(names)
+    needs: dict[str, None] = {}
+    unclear = ""
+    for cue in _CUE.finditer(text):
+        if whole := _EARLIER.match(text, cue.end()):
+            needs.update(dict.fromkeys(earlier[-1:] if whole["one"] else earlier))
+            continue
+        named = _read_names(text, cue.end(), known, is_strong=cue["strong"] is not None)
+        needs.update(dict.fromkeys(named))
+        if cue["strong"] is not None and not named:
+            unclear = unclear or " ".join(text[cue.start() : cue.start() + 60].split())
+    return StatedOrder(needs=tuple(needs), unclear=unclear)
+
+
+def _read_names(text: str, at: int, known: Mapping[str, str], *, is_strong: bool) -> list[str]:
+    """Read a list of names: `Task 1, 2 and 3`. A bare number needs a noun or a strong cue.
+
+    A name without a digit may be any word, so its letters have to be large and small as in the id.
+    """
+    names: list[str] = []
+    counted = is_strong
+    while match := _NAME.match(text, at):
+        counted = counted or match["noun"] is not None
+        name = match["name"]
+        task = known.get(name) or known.get(name.upper() if _has_digit(name) else "")
+        if task is None or (name.isdigit() and not counted):
+            break
+        names.append(task)
+        more = _AND.match(text, match.end())
+        if more is None:
+            break
+        at = more.end()
+    return names
+
+
+def _has_digit(name: str) -> bool:
+    return any(letter.isdigit() for letter in name)

@@ -7,11 +7,13 @@ extra node, a barrier.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from weft import graph
 from weft.plan.plan_records import Barrier, Edge, EdgeReason, ItemKind, Plan, Reference
+from weft.plan.problems import Problems
 
 _DENSE: Final = 16
 """Pairs are written out as long as there are at most this many for each task concerned."""
@@ -188,3 +190,149 @@ def _inner_ends(needs: Needs) -> tuple[bytearray, bytearray]:
             left[a] = 1
             entered[b] = 1
     return entered, left
+
+
+_MOST_CYCLES: Final = 20
+_MOST_STEPS: Final = 500
+_LISTED: Final = 3
+
+
+def break_cycles(needs: Needs, problems: Problems) -> None:
+    """Report every cycle and remove an edge of each, so that the rest can be compiled."""
+    for _ in range(_MOST_CYCLES):
+        cycle = graph.find_cycle(needs.successors)
+        if cycle is None:
+            return
+        steps = list(_steps(cycle, needs))
+        _report(steps, needs, problems)
+        # Prefer an explicit edge: authors write few of them, so it is the likely mistake.
+        _remove(
+            min(steps, key=lambda step: (step.why is not EdgeReason.EXPLICIT, step.lines)), needs
+        )
+    _keep_forward_edges(needs)
+
+
+class _Step:
+    """An edge of a cycle, from task to task; it may lead through a barrier."""
+
+    def __init__(self, nodes: list[int], why: EdgeReason, lines: tuple[int, ...]) -> None:
+        self.nodes = nodes
+        self.why = why
+        self.lines = lines
+
+
+def _steps(cycle: list[int], needs: Needs) -> Iterator[_Step]:
+    count = len(needs.plan.tasks)
+    start = next(place for place, node in enumerate(cycle) if node < count)
+    ring = [*cycle[start:], *cycle[:start], cycle[start]]
+    at = 0
+    while at < len(ring) - 1:
+        if ring[at + 1] < count:
+            why, lines = needs.edges[ring[at], ring[at + 1]]
+            yield _Step(ring[at : at + 2], why, lines)
+            at += 1
+        else:
+            # A barrier leads to tasks only.
+            _, _, why, lines = needs.barriers[ring[at + 1] - count]
+            yield _Step(ring[at : at + 3], why, lines)
+            at += 2
+
+
+def _report(steps: list[_Step], needs: Needs, problems: Problems) -> None:
+    tasks = needs.plan.tasks
+    first = tasks[steps[0].nodes[0]]
+    round_trip = [f"{first.id} (line {first.line})"]
+    for step in steps[:_MOST_STEPS]:
+        task = tasks[step.nodes[-1]]
+        round_trip.append(f"{task.id} (line {task.line})")
+    if len(steps) > _MOST_STEPS:
+        round_trip.append(f"… {len(steps) - _MOST_STEPS} more … → {first.id}")
+    explicit = [step for step in steps if step.why is EdgeReason.EXPLICIT] or steps
+    reasons = [_reason(step, needs) for step in explicit[:_LISTED]]
+    problems.error(
+        (explicit[0].lines[-1] if explicit[0].lines else first.line, 1),
+        "cycle",
+        f"These tasks wait for each other: {' → '.join(round_trip)}.",
+        f"Remove one of these: {'; '.join(reasons)}.",
+    )
+
+
+def _reason(step: _Step, needs: Needs) -> str:
+    before, after = needs.plan.tasks[step.nodes[0]], needs.plan.tasks[step.nodes[-1]]
+    lines = " and ".join(str(line) for line in dict.fromkeys(step.lines))
+    return f"{after.id} after {before.id} ({step.why}, line {lines})"
+
+
+def _remove(step: _Step, needs: Needs) -> None:
+    needs.successors[step.nodes[0]].remove(step.nodes[1])
+
+
+def _keep_forward_edges(needs: Needs) -> None:
+    """Keep only the edges in plan order among tasks that are still in cycles."""
+    count = len(needs.plan.tasks)
+    ordered = set(graph.order(needs.successors))
+    for node, following in enumerate(needs.successors):
+        if node in ordered:
+            continue
+        # A barrier has no place in the plan; without successors it is harmless.
+        needs.successors[node] = [b for b in following if node < b < count] if node < count else []
+
+
+# Above this number of steps in a phase, only plan order counts.
+_MOST_CHAINED: Final = 2000
+# The most nodes visited, in all, to find the tasks that depend on manual steps.
+_MOST_VISITS: Final = 500_000
+
+
+def add_manual(needs: Needs) -> None:
+    visits = _MOST_VISITS
+    tasks = needs.plan.tasks
+    # The graph before this ruling adds edges to it.
+    successors = [list(following) for following in needs.successors]
+    for phase, members in zip(needs.plan.phases, needs.members, strict=True):
+        # Without a label there are no phases, and a person looks where the author said.
+        if not phase.parallel or not phase.label:
+            continue
+        steps = [place for place in members if tasks[place].manual]
+        if not steps:
+            continue
+        chain = _in_order(members, steps, successors)
+        for a, b in pairwise(chain):
+            needs.add(a, b, EdgeReason.MANUAL, (tasks[a].line, tasks[b].line))
+        passed = _links_before(chain, successors, visits)
+        visits -= len(passed)
+        for place in members:
+            if not tasks[place].manual and passed.get(place, 0) < len(chain):
+                step = chain[passed.get(place, 0)]
+                needs.add(place, step, EdgeReason.MANUAL, (tasks[place].line, tasks[step].line))
+
+
+def _links_before(chain: list[int], successors: list[list[int]], visits: int) -> dict[int, int]:
+    """Map each task that depends on a link to the number of links that come before it."""
+    passed: dict[int, int] = {}
+    for number in range(len(chain), 0, -1):
+        waiting = [chain[number - 1]]
+        while waiting and len(passed) < visits:
+            for after in successors[waiting.pop()]:
+                # Seen from a later link before, which counts for more.
+                if after not in passed:
+                    passed[after] = number
+                    waiting.append(after)
+    return passed
+
+
+def _in_order(members: list[int], steps: list[int], successors: list[list[int]]) -> list[int]:
+    """Return the manual steps in plan order, except where the plan itself turns it round."""
+    if len(steps) > _MOST_CHAINED or not any(successors[step] for step in steps):
+        return steps
+    place = {node: at for at, node in enumerate(members)}
+    local = [[place[after] for after in successors[node] if after in place] for node in members]
+    among = [place[step] for step in steps]
+    bit = {at: 1 << number for number, at in enumerate(among)}
+    before = [0] * len(members)
+    for at in graph.order(local):
+        for after in local[at]:
+            before[after] |= before[at] | bit.get(at, 0)
+    numbers = range(len(among))
+    turned = [[b for b in numbers if before[among[b]] >> a & 1] for a in numbers]
+    return [steps[number] for number in graph.order(turned)]

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.plan import markdown, prd, source
-from weft.plan.json_edits import edit_objects
+from weft.plan.json_document import edit_objects
 from weft.plan.plan_records import Plan, PlanTask, ReaderOptions, Source
 from weft.plan.problems import Problems
 
-FORMATS: Final = frozenset({Source.MARKDOWN, Source.PRD})
+SPLIT_FORMATS: Final = frozenset({Source.MARKDOWN, Source.PRD})
 """The formats that have subtasks."""
 
 _COMMENT: Final = "<!--"

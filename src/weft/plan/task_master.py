@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from weft.formats import count, listed
 from weft.model import HUMAN, Priority, State
 from weft.plan import task_line
-from weft.plan.json_document import Node
-from weft.plan.json_fields import Fields, spellings
-from weft.plan.json_plan import ALL_AT_ONCE, TaskDraft, list_tasks, read_json_plan
+from weft.plan.json_document import Fields, Node, spellings
 from weft.plan.plan_records import ItemKind, ParsedPlan, Plan, PlanTask, ReaderOptions, Source
+from weft.plan.prd import ALL_AT_ONCE, TaskDraft, list_tasks, read_json_plan
 from weft.plan.problems import shorten
 
 _OWN_TAG: Final = "master"

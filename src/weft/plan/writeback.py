@@ -1,14 +1,10 @@
-"""Write-back of task states into a plan (ruling 10), and into a plan.md above all.
-
-Changes the mark, the commit id and the note of a task, and the checkpoint of a complete phase; all
-other bytes stay. The file may have been edited since the plan was read: `task_match` finds the
-tasks again, and missing tasks are reported, never put back.
-"""
+"""The status of a task as write-back puts it into the file of a plan."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -16,11 +12,207 @@ from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.model import State
-from weft.plan import box_marks, html_comments, json_marks, markdown, source, task_line, task_match
-from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions
+from weft.plan import checklist, markdown, prd, source, task_line, task_master
+from weft.plan.annotations import find_in_paragraph
+from weft.plan.json_document import Change, Fields, Node, edit_objects, find_spelling
+from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions, Source
 from weft.plan.problems import Problems
+from weft.plan.source import without_surrogates
 from weft.plan.task_line import MARKS
-from weft.plan.task_status import Status
+
+RUNNING: Final = frozenset({State.RUNNING, State.PARKED, State.PAUSED, State.GATING})
+"""The states of a task that an agent or the gate works on."""
+
+_LONGEST_NOTE: Final = 200
+# Characters that would end the note, open a comment or hide the text behind it.
+_UNSAFE: Final = str.maketrans({"[": "(", "]": ")", "`": "'", "<": "‹", ">": "›"})
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """The state of a task to write into the plan."""
+
+    state: State
+    commit: str | None = None  # written as it is given: shorten it first
+    note: str = ""  # why it is blocked or failed
+
+    @property
+    def safe_note(self) -> str:
+        """The note as a single safe line, for any text of an agent."""
+        note = without_surrogates(self.note[: 4 * _LONGEST_NOTE])
+        printable = "".join(letter if letter.isprintable() else " " for letter in note)
+        return " ".join(printable.translate(_UNSAFE).split())[:_LONGEST_NOTE].rstrip()
+
+
+_SIMILAR: Final = 0.6
+_COMPARED: Final = 300
+
+
+def match_tasks(before: Plan, now: Plan, ids: Iterable[str]) -> dict[str, PlanTask]:
+    """Find the tasks with these ids of the plan `before` in the plan `now`."""
+    wanted = [task for task in before.tasks if task.id in set(ids)]
+    matches: dict[str, PlanTask] = {}
+    # Every task of the old plan has a say, so that none takes the place of another.
+    for old, new in _pairs(before, now):
+        matches.setdefault(old.id, new)
+    return {task.id: matches[task.id] for task in wanted if task.id in matches}
+
+
+def _pairs(before: Plan, now: Plan) -> list[tuple[PlanTask, PlanTask]]:
+    old = {task.id: task for task in before.tasks}
+    new = {task.id: task for task in now.tasks}
+    pairs: list[tuple[PlanTask, PlanTask]] = []
+
+    def pair(a: PlanTask, b: PlanTask) -> None:
+        pairs.append((a, b))
+        del old[a.id], new[b.id]
+
+    for task in before.tasks:
+        now_task = new.get(task.id)
+        if now_task and ((task.named and now_task.named) or _bare(task) == _bare(now_task)):
+            pair(task, now_task)
+    headings = {phase.label: phase.title for phase in now.phases}
+    old_headings = {phase.label: phase.title for phase in before.phases}
+    by_text: dict[str, list[PlanTask]] = {}
+    for task in new.values():
+        by_text.setdefault(_bare(task), []).append(task)
+    for task in list(old.values()):
+        same = [candidate for candidate in by_text.get(_bare(task), ()) if candidate.id in new]
+        if len(same) > 1:
+            title = old_headings[task.phase]
+            same = [candidate for candidate in same if headings[candidate.phase] == title]
+        if len(same) == 1:
+            pair(task, same[0])
+    for task in list(old.values()):
+        now_task = new.get(task.id)
+        if now_task and not now_task.named and not task.named and _alike(task, now_task):
+            pair(task, now_task)
+    return pairs
+
+
+def _bare(task: PlanTask) -> str:
+    """Return the text without a tail that would be read as a commit id once the task is done."""
+    return task_line.split_sentence(task.text, State.DONE).text
+
+
+def _alike(task: PlanTask, now_task: PlanTask) -> bool:
+    a, b = task.text[:_COMPARED], now_task.text[:_COMPARED]
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _SIMILAR
+
+
+_STOPPED: Final = frozenset({State.BLOCKED, State.FAILED, State.EVICTED})
+_UNREADABLE: Final = "\ufffd"  # a byte that is not UTF-8: writing the text would replace it
+
+
+def write_values(
+    kind: Source, name: str, data: bytes, statuses: Mapping[str, Status]
+) -> tuple[bytes, set[str]]:
+    """Return the file with these statuses, and the ids of all its tasks."""
+    if not statuses:
+        return data, set()
+    find_objects, list_changes = _FORMATS[kind]
+    return edit_objects(
+        name,
+        data,
+        find_objects,
+        lambda id, members: list_changes(members, statuses[id]) if id in statuses else (),
+    )
+
+
+def _change_story(members: Mapping[str, Node], status: Status) -> Iterator[Change]:
+    for key, state in (("passes", State.DONE), ("skipped", State.SKIPPED)):
+        spelling = find_spelling(members, key)
+        if status.state is state or (spelling is not None and members[spelling].value is True):
+            yield key, status.state is state
+    spelling = find_spelling(members, "notes")
+    present = "" if spelling is None else members[spelling].value
+    if isinstance(present, str) and _UNREADABLE not in present:
+        notes = prd.join_notes(present, _note(status))
+        if notes != present:
+            yield "notes", notes
+
+
+def _note(status: Status) -> str:
+    if status.state is State.DONE:
+        return f"landed as {status.commit}" if status.commit else ""
+    if status.state in _STOPPED:
+        return f"{status.state}: {status.safe_note}".removesuffix(": ")
+    return ""
+
+
+def _change_task(members: Mapping[str, Node], status: Status) -> Iterator[Change]:
+    spelling = find_spelling(members, "status")
+    present = "" if spelling is None else members[spelling].value
+    held = task_master.STATUSES.get(str(present).lower(), State.BLOCKED)
+    word = _word(status.state)
+    if held is not task_master.STATUSES[word]:
+        # A task that is deferred or under review stays so while it is held back.
+        yield "status", word
+
+
+def _word(state: State) -> str:
+    if state in RUNNING:
+        return "in-progress"
+    if state in _STOPPED:
+        return "blocked"
+    return {State.DONE: "done", State.SKIPPED: "cancelled"}.get(state, "pending")
+
+
+_FORMATS: Final[
+    Mapping[
+        Source,
+        tuple[
+            Callable[[Fields], dict[str, Node]],
+            Callable[[Mapping[str, Node], Status], Iterator[Change]],
+        ],
+    ]
+] = {
+    Source.PRD: (prd.find_objects, _change_story),
+    Source.TASK_MASTER: (task_master.find_objects, _change_task),
+}
+JSON_FORMATS: Final = frozenset(_FORMATS)
+
+
+BOX_FORMATS: Final = frozenset({Source.SPEC_KIT, Source.KIRO, Source.OPENSPEC, Source.SUPERPOWERS})
+
+
+def write_marks(
+    kind: Source, raw: list[str], lines: tuple[str, ...], states: Mapping[str, State]
+) -> set[str]:
+    """Change the marks of the tasks with these ids, in place; return the ids of all tasks."""
+    if kind is Source.SUPERPOWERS:
+        return _tick_steps(raw, lines, states)
+    boxes = checklist.find_boxes(kind, lines, Problems("")).boxes
+    marks = {box.line: box.mark for box in boxes}
+    for box in boxes:
+        if box.number in states and not box.parts:
+            marks[box.line] = _mark(kind, states[box.number], box.mark)
+    for box in reversed(boxes):
+        if box.parts and all(marks[part.line] in "xX" for part in box.parts):
+            marks[box.line] = box.mark if box.mark in "xX" else "x"
+    for box in boxes:
+        line = raw[box.line - 1]
+        raw[box.line - 1] = line[: box.column] + marks[box.line] + line[box.column + 1 :]
+    return {box.number for box in boxes}
+
+
+def _mark(kind: Source, state: State, present: str) -> str:
+    if state is State.DONE:
+        return present if present in "xX" else "x"
+    if state is State.SKIPPED:
+        return present
+    return "-" if kind is Source.KIRO and state in RUNNING else " "
+
+
+def _tick_steps(raw: list[str], lines: tuple[str, ...], states: Mapping[str, State]) -> set[str]:
+    numbers = set()
+    for section in checklist.find_sections(lines):
+        numbers.add(section.number)
+        for at in section.steps if states.get(section.number) is State.DONE else ():
+            step = checklist.STEP.match(lines[at])
+            if step is not None and step[1] not in "xX":
+                raw[at] = raw[at][: step.start(1)] + "x" + raw[at][step.end(1) :]
+    return numbers
+
 
 _MARK_OF: Final[Mapping[State, str]] = {
     State.WAITING: " ",
@@ -55,13 +247,13 @@ def write_back(
     text = source.decode(data, Problems(plan.name))
     if text is None:
         return MarkedPlan(data=data, gone=_list_gone(plan, statuses, ()))
-    if plan.source in json_marks.FORMATS:
-        changed, there = json_marks.write_values(plan.source, plan.name, data, statuses)
+    if plan.source in JSON_FORMATS:
+        changed, there = write_values(plan.source, plan.name, data, statuses)
         return MarkedPlan(data=changed, gone=_list_gone(plan, statuses, there))
-    if plan.source in box_marks.FORMATS:
+    if plan.source in BOX_FORMATS:
         return _write_boxes(text, plan, statuses)
     now = markdown.read(plan.name, data, ReaderOptions()).plan
-    matches = task_match.match_tasks(plan, now, statuses)
+    matches = match_tasks(plan, now, statuses)
     raw = list(text.raw)
     settled = {task.id for task in now.tasks if task.settled}
     complete_before = _complete(now, settled)
@@ -91,7 +283,7 @@ def _write_boxes(text: source.SourceText, plan: Plan, statuses: Mapping[str, Sta
     """Change the marks of a format whose tasks carry their own numbers."""
     raw = list(text.raw)
     states = {id: status.state for id, status in statuses.items()}
-    there = box_marks.write_marks(plan.source, raw, text.lines, states)
+    there = write_marks(plan.source, raw, text.lines, states)
     return MarkedPlan(
         data=source.encode(replace(text, raw=tuple(raw))), gone=_list_gone(plan, statuses, there)
     )
@@ -161,7 +353,7 @@ def _readable_commit(commit: str) -> str:
 def _end_of_text(line: str, number: int) -> int:
     """Return where the text of a line ends, before comments at its end."""
     end = len(line.rstrip())
-    for comment in reversed(html_comments.find_in_paragraph(line, number)):
+    for comment in reversed(find_in_paragraph(line, number)):
         if comment.end != end:
             break
         end = len(line[: comment.start].rstrip())

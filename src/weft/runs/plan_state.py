@@ -9,7 +9,7 @@ from typing import Final
 from weft.errors import InputError
 from weft.formats import first_line, json_text
 from weft.model import ErrorClass, State
-from weft.plan.parallel_state import TaskProgress, build_parallel_state
+from weft.plan.plan_json import TaskProgress, build_parallel_state
 from weft.plan.plan_records import Plan
 from weft.plan.task_line import COMMIT_LENGTH
 from weft.runs import plan_file

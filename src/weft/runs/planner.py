@@ -17,7 +17,7 @@ from weft.errors import InputError
 from weft.formats import dollars, first_sentence
 from weft.model import PLAN, TaskRequest
 from weft.plan.critics import NO_SUCH_PATH, AgentBounds, RepositoryFacts, criticise
-from weft.plan.plan_answer import find_plan
+from weft.plan.plan_prose import find_plan
 from weft.plan.plan_records import NO_FILES, Problem
 from weft.plan.problems import sort_by_place
 from weft.project.agent_list import get_agent

@@ -11,7 +11,7 @@ import click
 
 from weft.cli.output import json_option, print_json, say
 from weft.errors import InputError
-from weft.plan.plan_template import TEMPLATE
+from weft.plan.plan_prose import TEMPLATE
 from weft.runs import plan_file
 
 if TYPE_CHECKING:

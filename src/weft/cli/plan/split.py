@@ -16,7 +16,7 @@ from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import duration, listed, plain
 from weft.plan.plan_records import Source
-from weft.plan.split_writer import FORMATS, NewPart, list_ids, write_parts
+from weft.plan.split_writer import SPLIT_FORMATS, NewPart, list_ids, write_parts
 from weft.runs import plan_check, plan_file, plan_splitting
 from weft.runs.plan_check import CheckedPlan, PlanSource
 from weft.runs.plan_splitting import SplitTask, write_texts
@@ -87,7 +87,7 @@ def command(
 
 def _require_splittable(checked: CheckedPlan, task: str | None) -> None:
     whole = checked.compiled.plan
-    if whole.source not in FORMATS:
+    if whole.source not in SPLIT_FORMATS:
         raise InputError(
             f"{whole.name} is a plan of {whole.source}, in which weft writes no subtasks; a "
             "plan.md and a prd.json can be split."

@@ -10,8 +10,7 @@ from weft.formats import first_line
 from weft.model import State
 from weft.plan.plan_records import Plan, ReaderOptions
 from weft.plan.task_line import COMMIT_LENGTH
-from weft.plan.task_status import Status
-from weft.plan.writeback import MarkedPlan, write_back
+from weft.plan.writeback import MarkedPlan, Status, write_back
 from weft.runs import plan_file
 from weft.runs.progress import RunProgress
 from weft.runs.wanted_projections import is_held, read_format, release_marked

@@ -20,7 +20,7 @@ from weft.operations.identity import ADMIN, READ, Identity, has
 from weft.page.markup import Html
 from weft.page.plan_page import PlanEditor, render_checked, render_editor
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
-from weft.plan.plan_template import TEMPLATE
+from weft.plan.plan_prose import TEMPLATE
 from weft.project.project import Project
 from weft.runs import plan_check
 from weft.runs.control import ControlResult
