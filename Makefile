@@ -55,8 +55,8 @@ pytest: install
 	$(SPARE) $(BIN)/pytest --numprocesses 6 --dist worksteal --durations 20 --shares
 
 # Under a minute: the pure modules, the store on SQLite, one whole run.
-PURE  := config forecast paths stages
-QUICK := tests/admission tests/agents tests/plan tests/redaction tests/store tests/gate/test_next_step.py tests/runs/test_plan_file.py \
+PURE  := config paths stages
+QUICK := tests/admission tests/agents tests/plan tests/planning/test_forecast.py tests/redaction tests/store tests/gate/test_next_step.py tests/runs/test_plan_file.py \
          tests/test_demo.py $(PURE:%=tests/test_%.py)
 
 quick: install

@@ -8,9 +8,9 @@ import time
 
 from bench.figures import figure, median_ratio
 from weft import graph
-from weft.forecast import ForecastJob, ForecastWork, bounds, simulate, work_of
 from weft.plan import compile as compile_plan
 from weft.plan import read
+from weft.planning.forecast import ForecastJob, ForecastWork, bounds, simulate, work_of
 
 _PLANS = 200
 _NOISE = 0.5  # sigma of the lognormal error of estimates

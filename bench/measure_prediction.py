@@ -24,11 +24,11 @@ from bench.planted_history import (
     write_repository,
 )
 from weft import git
-from weft.forecast import ForecastJob, ForecastWork, Stint, forecast
 from weft.model import PredictedFile
 from weft.plan.plan_records import list_claims
-from weft.predict.price import TaskFiles
-from weft.predict.score import Score
+from weft.planning.claim_choice import TaskFiles
+from weft.planning.forecast import ForecastJob, ForecastWork, Stint, forecast
+from weft.planning.score import Score
 from weft.project.file_knowledge import score_history
 from weft.project.history_index import index_directory, read_index
 from weft.runs.file_prediction import Predictor, open_predictor

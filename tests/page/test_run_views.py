@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from cases import each_case
 from html_pages import Tags
 from page.page_records import EVIL, NOW
-from weft.forecast import Stint
 from weft.page.gantt_chart import GanttBar, GanttChart, GanttRow, draw_gantt, find_folds
 from weft.page.plan_page import PlanEditor, render_checked, render_editor
 from weft.page.report_page import render
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
+from weft.planning.forecast import Stint
 from weft.runs.plan_check import PlanSource, check, setting
 from weft.runs.report_records import (
     AttemptReport,

@@ -11,7 +11,7 @@ import pytest
 
 from bench.planted_history import PlantedCommit, plant_commits, plant_topics, write_repository
 from repositories import commit_all, git
-from weft.predict.history import History
+from weft.planning.history import History
 from weft.project.file_knowledge import read_knowledge
 from weft.project.history_index import index_directory, read_index
 

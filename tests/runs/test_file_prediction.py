@@ -17,7 +17,7 @@ from repositories import commit_all
 from weft.errors import InputError
 from weft.model import AttemptFiles, PredictedFile
 from weft.plan.plan_records import WHOLE_REPOSITORY
-from weft.predict.prediction_records import Clue
+from weft.planning.predictor import Clue
 from weft.project.project import get_project
 from weft.runs import plan_check, single_task
 from weft.runs.file_prediction import count_declared, list_cases, score_attempts

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from store_helpers import DONE, hire
 from store_helpers import url as url
-from weft import forecast, plan
+from weft import plan
 from weft.model import NewRun, NewTask
 from weft.plan.plan_records import Compiled, EdgeReason
+from weft.planning import forecast
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.attempt_end import finish

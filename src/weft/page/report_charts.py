@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.forecast import Stint
 from weft.formats import dollars, duration, whole_line
 from weft.model import ASKED, HANDED_OVER, PROPOSAL, SLEPT
 from weft.page.gantt_chart import (
@@ -20,6 +19,7 @@ from weft.page.gantt_chart import (
 )
 from weft.page.graph_chart import GraphChart, GraphNode
 from weft.page.step_chart import StepChart
+from weft.planning.forecast import Stint
 from weft.runs.report_records import (
     AttemptReport,
     CheckReport,

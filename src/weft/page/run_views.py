@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.forecast import Stint
 from weft.formats import clock, count, duration
 from weft.page import report_charts
 from weft.page.act_forms import pick_run
@@ -27,6 +26,7 @@ from weft.page.markup import (
     tr,
 )
 from weft.page.report_page import draw, render_attempts, render_body
+from weft.planning.forecast import Stint
 from weft.runs.report_records import RunReport, TaskReport
 from weft.words import state_word
 

@@ -22,11 +22,9 @@ from weft.git.past_commits import (
     read_blobs,
     read_past,
 )
-from weft.predict.history import MOST_FILES, History
-from weft.predict.imports import find_imports
-from weft.predict.prediction_records import FileTree
-from weft.predict.score import LEAST_SCORED, PastChange, Score, replay, score
-from weft.predict.telling_words import list_identifiers
+from weft.planning.history import MOST_FILES, History, list_identifiers
+from weft.planning.predictor import FileTree, find_imports
+from weft.planning.score import LEAST_SCORED, PastChange, Score, replay, score
 from weft.project.history_index import IndexedHistory, index_directory, read_index, save_file
 
 SCORED: Final = 100

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.git.past_commits import PastCommit, list_past, read_past
-from weft.predict.history import MOST_FILES, History
+from weft.planning.history import MOST_FILES, History
 from weft.workspace.locks import Lock
 
 log = logging.getLogger(__name__)

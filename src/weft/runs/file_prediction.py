@@ -20,11 +20,10 @@ from weft.git import GitFailed
 from weft.model import AttemptFiles, PredictedFile
 from weft.paths import BadPath, conflicts, normalise, quote
 from weft.plan.plan_records import WHOLE_REPOSITORY, ItemKind, Plan, PlanTask, list_claims
-from weft.predict.history import History
-from weft.predict.prediction_records import Clue, FileTree
-from weft.predict.predictor import USUAL_WEIGHTS, predict
-from weft.predict.price import USUAL_HOLD, USUAL_REDO, ClaimPrices, TaskFiles, choose_claims
-from weft.predict.score import (
+from weft.planning.claim_choice import USUAL_HOLD, USUAL_REDO, ClaimPrices, TaskFiles, choose_claims
+from weft.planning.history import History
+from weft.planning.predictor import USUAL_WEIGHTS, Clue, FileTree, predict
+from weft.planning.score import (
     ENOUGH,
     ClueRecord,
     PredictionCase,

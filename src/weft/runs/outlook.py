@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft import forecast
 from weft.admission.capacity import list_labels
-from weft.forecast import ForecastJob, ForecastWork, Stint
 from weft.model import HUMAN, TERMINAL, Attempt, Class, Priority, State, Task, TaskKind, WorkerKind
 from weft.plan.plan_json import DEFAULT_SECONDS
+from weft.planning import forecast
+from weft.planning.forecast import ForecastJob, ForecastWork, Stint
 from weft.runs.attention import list_reachable
 from weft.runs.progress import RunProgress, read_progress
 from weft.runs.run_figures import list_successors

@@ -19,10 +19,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from weft import config, forecast, git, plan
+from weft import config, git, plan
 from weft.config import Config
 from weft.errors import InputError, WeftError
-from weft.forecast import Forecast, ForecastWork, Saving
 from weft.formats import count, duration
 from weft.git import NotARepository
 from weft.git.repository_id import find_repository_id
@@ -42,7 +41,9 @@ from weft.plan.plan_records import (
     Source,
 )
 from weft.plan.problems import Problems
-from weft.predict.parallel_doubts import order_doubtful
+from weft.planning import forecast
+from weft.planning.claim_choice import order_doubtful
+from weft.planning.forecast import Forecast, ForecastWork, Saving
 from weft.process import ProgramMissing
 from weft.project.project import Project, get_project
 from weft.project.site import AGENTS, agent_names, read_agent

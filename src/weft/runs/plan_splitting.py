@@ -14,13 +14,9 @@ from weft.formats import listed
 from weft.paths import is_literal, matches
 from weft.plan.plan_records import ItemKind, PlanTask
 from weft.plan.split_writer import NewPart, write_parts
-from weft.predict.history import History
-from weft.predict.prediction_records import FileTree
-from weft.project.file_knowledge import add_imports
-from weft.project.history_index import read_index
-from weft.runs.outlook import DurationEstimates, read_estimates
-from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, Setting, list_stages, read_source
-from weft.splitting import (
+from weft.planning.history import History
+from weft.planning.predictor import FileTree
+from weft.planning.splitting import (
     LEAST_FILES,
     SECONDS_PER_FILE,
     KnownFiles,
@@ -31,6 +27,10 @@ from weft.splitting import (
     advise,
     order_parts,
 )
+from weft.project.file_knowledge import add_imports
+from weft.project.history_index import read_index
+from weft.runs.outlook import DurationEstimates, read_estimates
+from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, Setting, list_stages, read_source
 
 _MOST_TASKS: Final = 100
 _MOST_FILES: Final = 200

@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft import bounds, forecast, git, paths
+from weft import bounds, git, paths
 from weft.admission.capacity import attempt_demand
 from weft.agents import spec
 from weft.agents.agent import Agent
@@ -23,6 +23,7 @@ from weft.formats import dollars
 from weft.model import HUMAN, NewRun, NewTask, Stage, State, TaskKind, TaskRequest, TeamRequest
 from weft.plan.plan_prose import collect_prose
 from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask, Source
+from weft.planning import forecast
 from weft.project.project import Project
 from weft.project.site import agent_names, find_stage, parse_agent, read_chain
 from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource, list_stages

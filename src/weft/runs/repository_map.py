@@ -10,8 +10,8 @@ from typing import Final
 from weft import git
 from weft.config import command_line
 from weft.formats import count, duration, plain
-from weft.predict.history import History, group_files
-from weft.predict.mirrors import is_test
+from weft.planning.history import History, group_files
+from weft.planning.predictor import is_test
 from weft.project.history_index import read_index
 from weft.project.own_repository import get_repository
 from weft.project.project import Project

@@ -10,9 +10,9 @@ from typing import Final
 from msgspec import Struct
 
 from weft.candidate_records import GateRows
-from weft.forecast import WHOLE, ScheduleBounds
 from weft.formats import duration
 from weft.model import HUMAN, MET, TERMINAL, Attempt, Event, State, Task, TaskKind
+from weft.planning.forecast import WHOLE, ScheduleBounds
 from weft.store import Store
 from weft.store.event_log import list_of_kind
 

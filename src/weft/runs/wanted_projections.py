@@ -10,7 +10,7 @@ from pathlib import Path
 from weft import plan
 from weft.model import State, TargetState, Task
 from weft.plan.plan_records import Plan, ReaderOptions, Source
-from weft.plan.task_match import match_tasks
+from weft.plan.writeback import match_tasks
 from weft.project.project import Project
 from weft.runs import plan_file
 from weft.store import Store

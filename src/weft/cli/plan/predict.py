@@ -20,7 +20,7 @@ from weft.model import PredictedFile
 from weft.plan import annotator
 from weft.plan.annotator import write_files
 from weft.plan.plan_records import Source, list_claims
-from weft.predict.score import AT, Score
+from weft.planning.score import AT, Score
 from weft.runs import plan_check, plan_file
 from weft.runs.file_prediction import (
     PlanPrediction,

@@ -17,10 +17,10 @@ from weft.errors import InputError
 from weft.formats import duration, listed, plain
 from weft.plan.plan_records import Source
 from weft.plan.split_writer import SPLIT_FORMATS, NewPart, list_ids, write_parts
+from weft.planning.splitting import SECONDS_PER_FILE
 from weft.runs import plan_check, plan_file, plan_splitting
 from weft.runs.plan_check import CheckedPlan, PlanSource
 from weft.runs.plan_splitting import SplitTask, write_texts
-from weft.splitting import SECONDS_PER_FILE
 
 
 class SplitProposal(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cases import each_case
 from weft import plan
 from weft.plan.plan_records import Plan
-from weft.predict.history import History
-from weft.predict.parallel_doubts import order_doubtful
+from weft.planning.claim_choice import order_doubtful
+from weft.planning.history import History
 
 PLAN = b"""\
 ## Phase 1: A

@@ -15,11 +15,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft import forecast
-from weft.forecast import ForecastJob, ForecastWork
 from weft.formats import count, duration
-from weft.predict.history import LEAST_TOGETHER, History, group_files
-from weft.predict.mirrors import Mirrors
+from weft.planning import forecast
+from weft.planning.forecast import ForecastJob, ForecastWork
+from weft.planning.history import LEAST_TOGETHER, History, group_files
+from weft.planning.predictor import Mirrors
 
 LEAST_FILES: Final = 3
 MOST_PARTS: Final = 4

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from cases import each_case
 from weft.model import PredictedFile
-from weft.predict.price import LEAST_SURE, ClaimPrices, TaskFiles, choose_claims, is_worth_claiming
+from weft.planning.claim_choice import (
+    LEAST_SURE,
+    ClaimPrices,
+    TaskFiles,
+    choose_claims,
+    is_worth_claiming,
+)
 
 PRICES = ClaimPrices(redo=300.0, hold=360.0)
 

@@ -16,7 +16,10 @@ from cases import each_case
 from weft import graph, plan
 from weft.admission.order import urgency
 from weft.config import Tuning
-from weft.forecast import (
+from weft.model import Class, Priority
+from weft.paths import conflicts
+from weft.plan.plan_json import DEFAULT_SECONDS
+from weft.planning.forecast import (
     ForecastJob,
     ForecastWork,
     Stint,
@@ -28,9 +31,6 @@ from weft.forecast import (
     simulate,
     work_of,
 )
-from weft.model import Class, Priority
-from weft.paths import conflicts
-from weft.plan.plan_json import DEFAULT_SECONDS
 
 FILES = ("src/a.py", "src/b.py", "src/**", "docs/x.md", "docs/*.md", "**")
 

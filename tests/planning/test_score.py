@@ -6,9 +6,9 @@ import pytest
 
 from bench.planted_history import plant_commits, plant_topics
 from weft.model import PredictedFile
-from weft.predict.history import History
-from weft.predict.prediction_records import Clue, FileTree
-from weft.predict.score import (
+from weft.planning.history import History
+from weft.planning.predictor import Clue, FileTree
+from weft.planning.score import (
     ClueRecord,
     PastChange,
     PredictionCase,

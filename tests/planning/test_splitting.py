@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cases import each_case
-from weft.predict.history import History
-from weft.predict.mirrors import Mirrors
-from weft.splitting import (
+from weft.planning.history import History
+from weft.planning.predictor import Mirrors
+from weft.planning.splitting import (
     LEAST_SECONDS,
     MOST_PARTS,
     KnownFiles,

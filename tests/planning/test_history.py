@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.predict.history import History, group_files
+from weft.planning.history import History, group_files
 
 
 def history_of(*commits: tuple[str, ...]) -> History:

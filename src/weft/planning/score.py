@@ -13,10 +13,8 @@ from typing import Final
 from msgspec import Struct
 
 from weft.model import PredictedFile
-from weft.predict.clues import find_named
-from weft.predict.history import History
-from weft.predict.prediction_records import Clue, FileTree
-from weft.predict.predictor import USUAL_WEIGHTS, predict
+from weft.planning.history import History
+from weft.planning.predictor import USUAL_WEIGHTS, Clue, FileTree, find_named, predict
 
 AT: Final = 5
 """Recall and precision count this many predicted files."""

@@ -6,13 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from weft.predict.clues import find_named, list_companions
-from weft.predict.history import History
-from weft.predict.imports import find_imports
-from weft.predict.mirrors import Mirrors
-from weft.predict.prediction_records import Clue, FileTree
-from weft.predict.predictor import predict
-from weft.predict.telling_words import distinct_words, list_identifiers
+from weft.planning.history import History, distinct_words, list_identifiers
+from weft.planning.predictor import (
+    Clue,
+    FileTree,
+    Mirrors,
+    find_imports,
+    find_named,
+    list_companions,
+    predict,
+)
 
 TREE = (
     "src/parser.py",
