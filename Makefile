@@ -26,7 +26,7 @@ $(STAMP): $(WEFT)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
 	touch $@
 
-# Fresh tests are compiled by a single process while mypy works, not by each of the six that run them.
+# Fresh tests are compiled by a single process while mypy works, not by each of the four that run them.
 test: install
 	$(MAKE) --jobs 2 lint types layers compiled
 	$(MAKE) pytest
@@ -50,9 +50,9 @@ unexport PYTHONDONTWRITEBYTECODE
 compiled: install
 	$(BIN)/pytest --collect-only -q >/dev/null
 
-# More than half of their time they wait for something: six at once keep two cores busy.
+# Half of their time they wait for something: four at once keep two cores busy.
 pytest: install
-	$(SPARE) $(BIN)/pytest --numprocesses 6 --dist worksteal --durations 20 --shares
+	$(SPARE) $(BIN)/pytest --numprocesses 4 --dist worksteal --durations 20 --shares
 
 # Under a minute: the pure modules, the store on SQLite, one whole run.
 PURE  := config paths stages
