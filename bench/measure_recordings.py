@@ -35,14 +35,14 @@ def _record(place: Project) -> tuple[str, list[str]]:
     place.write("weft.toml", f"[gate]\nrun = {json.dumps(_CHECK)}\n")
     place.write("plan.md", "\n".join(tasks))
     run = str(_weft(place, "run", "plan.md", "--no-write")["run"])
-    _weft(place, "record", run, "-o", "../recordings")
+    _weft(place, "recordings", "save", run, "-o", "../recordings")
     files = sorted((place.root.parent / "recordings").iterdir())
     return run, [json.loads(file.read_text())["patch"] for file in files]
 
 
 def _replay(place: Project, run: str) -> float:
     began = time.monotonic()
-    told = _weft(place, "replay", run, "--from", "../recordings", "--fast")
+    told = _weft(place, "recordings", "play", run, "--from", "../recordings", "--fast")
     assert told["same"]
     return time.monotonic() - began
 

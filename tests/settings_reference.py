@@ -1,7 +1,7 @@
 """Write the reference of all settings from the sources: `make reference`.
 
 The comment of a field in `config.py`, or above a key in `agents/agent_file.py`, is the meaning of
-that setting. From it come docs/configuration.md and the JSON Schemas that `weft schema` prints.
+that setting. From it come docs/configuration.md and the JSON Schemas of `weft help schema`.
 """
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ The limits are those with which a new store starts. From then on the limits of t
 `weft limits` shows them, `weft limits set NAME N` changes them, and a process that is configured
 otherwise is refused with the command that reconciles the two.
 
-`weft schema weft.toml`, `weft schema agent` and `weft schema prd.json` print JSON Schemas for
-editors. For example, after `weft schema weft.toml > .weft/weft.schema.json` the first line of
-weft.toml may be `#:schema .weft/weft.schema.json`."""
+`weft help schema weft.toml`, `weft help schema agent` and `weft help schema prd.json` print JSON
+Schemas for editors. For example, after `weft help schema weft.toml > .weft/weft.schema.json` the
+first line of weft.toml may be `#:schema .weft/weft.schema.json`."""
 
 
 @dataclass(frozen=True, kw_only=True)

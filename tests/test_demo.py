@@ -69,9 +69,11 @@ def test_the_recorded_run_is_played_again_and_gives_the_same_tree(
 ) -> None:
     """Its rate limit, conflict, failing test, scope and crash come again, in the same order."""
     shop, run = shown[0] / "shop", report(shown[0])["run"]
-    recorded = weft(shop, "record", run, "-o", str(tmp_path / "recordings"), "--json")
+    recorded = weft(shop, "recordings", "save", run, "-o", str(tmp_path / "recordings"), "--json")
     assert len(recorded["files"]) == len(list((tmp_path / "recordings").iterdir())) >= 16
-    played = weft(shop, "replay", run, "--from", str(tmp_path / "recordings"), "--fast", "--json")
+    played = weft(
+        shop, "recordings", "play", run, "--from", str(tmp_path / "recordings"), "--fast", "--json"
+    )
     assert played["same"], played
     assert played["original_tree"] == played["tree"]
     assert (shop / ".git" / "refs" / "heads" / "weft" / played["run"]).exists()

@@ -27,7 +27,7 @@ from settings_reference import (
 )
 from weft import plan
 from weft.agents.agent_file import SETTINGS
-from weft.cli import schema
+from weft.cli.help import schema
 from weft.config import DEFAULT_LIMITS, SECTIONS, Config, parse
 from weft.errors import InputError
 from weft.plan import prd
@@ -176,7 +176,7 @@ def test_each_key_that_the_reader_of_a_prd_knows_is_in_its_schema() -> None:
 
 @each_case("name", ["weft.toml", "agent", "prd.json"])
 def test_weft_prints_the_schemas_it_ships(name: str) -> None:
-    shown = CliRunner().invoke(schema.command, [name])
+    shown = CliRunner().invoke(schema, [name])
     jsonschema.Draft202012Validator.check_schema(json.loads(shown.output))
 
 

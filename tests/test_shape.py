@@ -14,7 +14,7 @@ DOCUMENTS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.gl
 REPEATED: dict[str, str] = {}
 """Class names that may be defined more than once, each with its reason."""
 
-REPEATED_MODULES = {"tasks": "cli/tasks.py is named after its command, `weft tasks`"}
+REPEATED_MODULES: dict[str, str] = {}
 """Module names that may be used more than once, each with its reason."""
 
 PRIVATE = {

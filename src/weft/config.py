@@ -169,7 +169,7 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
 
 
 class RecordSettings(Struct, frozen=True, kw_only=True):
-    """Recordings of attempts, which `weft replay` and `runs: recorded` play."""
+    """Recordings of attempts, which `weft recordings play` and `runs: recorded` play."""
 
     on: bool = False  # record each attempt when it ends, below .git/weft/recordings
 

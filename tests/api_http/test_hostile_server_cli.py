@@ -25,29 +25,30 @@ from weft.store.remote_calls import all_verbs, hints_of
 TEXT = "../../{place}/evil\x1b]0;x\x07\x1b[2J\x9b31m\u202e\r--output={place}/evil $(touch evil)"
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 
+PS = (("ps",), ("ps", "--tasks"), ("ps", "--queue"))
+COMPARE = ("1", "--compare", "--json")
 CALLS: dict[str, list[tuple[str, ...]]] = {
-    **{name: [(name,), (name, "--json")] for name in ("agents", "cost", "doctor", "limits", "ps")},
-    **{name: [(name,), (name, "--json")] for name in ("queue", "runs", "tasks", "page")},
-    **{name: [(name, "1"), (name, "1", "--json")] for name in ("why", "logs", "diff", "compare")},
-    **{name: [(name, "1")] for name in ("open", "approve", "retry", "skip", "cancel", "pause")},
+    **{name: [(name,), (name, "--json")] for name in ("agents", "doctor", "limits", "runs")},
+    **{name: [(name, "1"), (name, "1", "--json")] for name in ("why", "logs", "diff")},
+    **{name: [(name, "1")] for name in ("retry", "skip", "cancel", "pause")},
+    "ps": [(*words, *json) for words in PS for json in ((), ("--json",))],
+    "open": [("open",), ("open", "--json"), ("open", "1")],
+    "report": [("report", "--cost"), ("report", "--cost", "--json")],
     **{name: [(name,)] for name in ("verify", "land", "publish")},
-    "replay": [("replay", "r")],
-    "answer": [("answer", "1", "yes")],
-    "choose": [("choose", "1", "1")],
+    "answer": [("answer", "1", "yes"), ("answer", "1", "--yes"), ("answer", "1", "--no", "no")],
     "clean": [("clean", "--dry-run")],
     "drain": [("drain",)],
     "plan": [("plan", "check", "plan.md"), ("plan", "predict", "x"), ("plan", "show", "plan.md")],
-    "record": [("record", "1", "-o", "recordings")],
-    "reject": [("reject", "1", "no")],
+    "recordings": [("recordings", "save", "1", "-o", "r"), ("recordings", "play", "r")],
     "resume": [("resume", "1")],
-    "review": [("review", "1"), ("review",)],
+    "review": [("review", *words) for words in ((), ("1",), ("1", "--choose", "1"), COMPARE)],
     "send": [("send", "1", "x")],
     "token": [("token", "list"), ("token", "create", "x")],
     "worker": [("worker",), ("worker", "--token-file", "token")],
 }
 ALONE = {
-    *("completion", "demo", "help", "init", "mcp", "schema", "serve"),
-    *("do", "loop", "report", "run", "watch"),
+    *("demo", "help", "init", "mcp", "serve"),
+    *("do", "loop", "run", "watch"),
 }
 """Commands that ask no server, and those that wait for as long as a server says."""
 
@@ -109,7 +110,7 @@ def files_below(place: Path) -> dict[str, bytes]:
 
 def test_commands_understand_the_hostile_server(server: HostileServer, place: Path) -> None:
     """Otherwise the test below would see refused answers alone."""
-    for arguments in (("agents",), ("tasks",), ("runs",), ("why", "1"), ("review",)):
+    for arguments in (("agents",), ("ps", "--tasks"), ("runs",), ("why", "1"), ("review",)):
         done = ask(server, place, *arguments, "--json")
         assert "evil" in done.stdout, (arguments, done.stderr)
 

@@ -117,9 +117,9 @@ def test_hostile_text_is_shown_as_text(server: Server) -> None:
     assert "&lt;img" in own.http.get("/page/now").text
 
 
-def test_weft_page_prints_a_link_that_works_once(server: Server) -> None:
+def test_weft_open_prints_a_link_that_works_once(server: Server) -> None:
     store = {"WEFT_STORE": server.store_url, "XDG_STATE_HOME": str(server.root.parent / "state")}
-    done = weft(server.root, "page", "--read", "--json", **store)
+    done = weft(server.root, "open", "--read", "--json", **store)
     assert done.returncode == 0, done.stderr
     link = json.loads(done.stdout)
     base, _, code = link["url"].partition("/#code=")
@@ -127,19 +127,19 @@ def test_weft_page_prints_a_link_that_works_once(server: Server) -> None:
     token = exchange(server, code).json()["token"]
     reader = server.client(token)
     assert reader.refused(403, "POST", "/v1/drain", {}) == "forbidden"
-    told = weft(server.root, "--server", server.url, "page", **store)
+    told = weft(server.root, "--server", server.url, "open", **store)
     assert told.stdout.startswith(f"{server.url}/#code=")
 
 
-def test_weft_page_without_a_server_says_how_to_start_one(tmp_path: Path) -> None:
+def test_weft_open_without_a_server_says_how_to_start_one(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
-    assert_one_sentence(weft(project, "page"), 2, "weft serve --open")
+    assert_one_sentence(weft(project, "open"), 2, "weft serve --open")
 
 
-def test_a_page_without_a_valid_token_tells_of_weft_page(server: Server) -> None:
+def test_a_page_without_a_valid_token_tells_of_weft_open(server: Server) -> None:
     """A person in a browser needs a link, not a token."""
     for headers in ({}, {"Authorization": "Bearer nonsense"}):
         page = httpx.get(f"{server.url}/page/views/now", headers=headers)
         assert page.status_code == 401
-        assert "`weft page`" in page.json()["detail"]
+        assert "`weft open`" in page.json()["detail"]
         assert "`weft token create`" in httpx.get(f"{server.url}/v1/tasks", headers=headers).text

@@ -77,13 +77,15 @@ def test_a_question_is_answered_over_a_server(remote: Served) -> None:
 def test_candidates_are_compared_and_chosen_over_a_server(remote: Served) -> None:
     with open_store(remote.project.url) as store:
         compete(store, remote.project)
-    here, there = remote.here("compare", "team/t"), remote.weft("compare", "team/t")
+    compare = ("review", "team/t", "--compare")
+    here, there = remote.here(*compare), remote.weft(*compare)
     assert (there.returncode, there.stdout) == (0, here.stdout)
     for content in CANDIDATES:
         assert f"+{content}" in there.stdout
-    chosen = remote.answer("choose", "team/t", "2", "--json")
-    assert chosen == {"task": "team/t", "entrant": 2}
-    assert_one_sentence(remote.weft("choose", "team/t", "1"), 1, "has its winner already")
+    chosen = remote.answer("review", "team/t", "--choose", "2", "--json")
+    assert chosen["text"] == "Entrant 2 was chosen for task team/t."
+    again = remote.weft("review", "team/t", "--choose", "1")
+    assert_one_sentence(again, 1, "has its winner already")
 
 
 def test_a_loop_is_followed_over_a_server(remote: Served) -> None:
@@ -99,9 +101,9 @@ def test_a_loop_is_followed_over_a_server(remote: Served) -> None:
 def test_recordings_are_made_and_played_beside_the_output_of_agents(remote: Served) -> None:
     with open_store(remote.project.url) as store:
         submit_run(store, NewRun(id="played", repo="r"), [NewTask(name="t", pinned="x")], now=0)
-    refused = remote.weft("record", "played", "-o", "recordings")
-    assert_one_sentence(refused, 2, "on the server's machine", "weft record")
+    refused = remote.weft("recordings", "save", "played", "-o", "recordings")
+    assert_one_sentence(refused, 2, "on the server's machine", "weft recordings save")
     for options in ((), ("--from", "recordings")):
-        refused = remote.weft("replay", "played", *options)
-        assert_one_sentence(refused, 2, "on the server's machine", "weft replay")
+        refused = remote.weft("recordings", "play", "played", *options)
+        assert_one_sentence(refused, 2, "on the server's machine", "weft recordings play")
     assert not list(remote.elsewhere.iterdir())

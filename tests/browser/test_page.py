@@ -368,7 +368,7 @@ def test_a_link_that_was_used_or_a_token_that_expired_says_how_to_get_another(
     second = stranger.new_page()
     second.goto(link)
     expect(second.locator("h1")).to_have_text("This page needs a new link")
-    expect(second.locator("main")).to_contain_text("weft page")
+    expect(second.locator("main")).to_contain_text("weft open")
     number = str(token).split("_")[1]
     httpx.delete(
         f"{stage.server.url}/v1/tokens/{number}",

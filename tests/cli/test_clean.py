@@ -24,4 +24,4 @@ def test_clean_says_what_it_freed_and_what_it_kept_and_why(tmp_path: Path) -> No
 
 def test_an_age_that_is_none_gets_one_sentence(tmp_path: Path) -> None:
     done = weft(make_project(tmp_path / "project"), "clean", "--older-than", "long")
-    assert_one_sentence(done, 2, "--older-than", "such as 60m or 90s", "'long'")
+    assert_one_sentence(done, 2, "--older-than", "12h, 14d or 0d", "'long'")

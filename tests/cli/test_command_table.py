@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 from cases import each_case
 from repositories import make_repository
-from weft.cli import COMMANDS, SECTIONS, agents, plan, weft
+from weft.cli import COMMANDS, RENAMED, SECTIONS, agents, plan, weft
 from weft.cli.command_group import CommandTable, load_command
+from weft.operations.registry import OPERATIONS
 
 HEAVY = {"anyio", "asyncio", "fastapi", "mcp", "psycopg", "rich", "sqlite3"}
 
@@ -57,16 +58,35 @@ def test_help_of_a_command_is_that_of_its_option() -> None:
     assert "Did you mean check?" in mistyped.output
 
 
+def test_a_former_command_names_the_command_to_type_instead() -> None:
+    for name, words in RENAMED.items():
+        assert name not in COMMANDS
+        done = CliRunner().invoke(weft, [name, "x"])
+        assert done.exit_code == 2
+        assert f"`weft {name}` is now `weft {words}`." in done.output
+        group, option = words.split()[0], words.split()[1:]
+        shown = CliRunner().invoke(weft, [group, "--help"]).output
+        assert all(word in shown for word in option), (name, words)
+
+
+def test_a_forwarding_command_has_each_field_of_its_request() -> None:
+    for name in ("cancel", "drain", "pause", "resume", "retry", "skip"):
+        parameters = {parameter.name for parameter in load_command(f"verbs:{name}").params}
+        subject, *rest = OPERATIONS[name].takes.__struct_fields__
+        assert {*rest, "as_json"} <= parameters
+        assert parameters & {subject, "names"}, name
+
+
 @each_case("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_that_asks_weft(shell: str) -> None:
-    script = CliRunner().invoke(weft, ["completion", shell])
+    script = CliRunner().invoke(weft, ["help", "completion", shell])
     assert script.exit_code == 0
     assert f"_WEFT_COMPLETE={shell}_complete" in script.output
 
 
 def test_bash_completes_a_command_by_the_printed_script(tmp_path: Path) -> None:
     ask = "COMP_WORDS=(weft pl); COMP_CWORD=1; _weft_completion weft; echo ${COMPREPLY[*]}"
-    line = f'eval "$(weft completion bash)"; {ask}'
+    line = f'eval "$(weft help completion bash)"; {ask}'
     programs = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=programs, capture_output=True, text=True, check=True
@@ -78,8 +98,7 @@ def test_shell_completion_lists_commands_with_their_helps() -> None:
     completion = ShellComplete(weft, {}, "weft", "_WEFT_COMPLETE")
     items = completion.get_completions([], "re")
     assert {item.value: item.help for item in items} == {
-        name: COMMANDS[name][1]
-        for name in ("record", "reject", "replay", "report", "resume", "retry", "review")
+        name: COMMANDS[name][1] for name in ("recordings", "report", "resume", "retry", "review")
     }
     assert [item.value for item in completion.get_completions(["agents"], "")] == ["resume", "test"]
 

@@ -105,9 +105,11 @@ def test_limits_are_shown_set_and_kept(repository: Path) -> None:
     }
     assert before["stage/implement"]["capacity"] == 4
     told = answer(repository, "limits", "set", "llm", "5", "--json")
-    assert told == {"resource": "llm", "capacity": 5, "before": 12}
-    told = answer(repository, "limits", "--json", "set", "llm", "5")
-    assert told == {"resource": "llm", "capacity": 5, "before": 5}
+    assert (told["text"], told["changed"]) == (
+        "The limit llm is 5 from now on; it was 12.",
+        True,
+    )
+    assert not answer(repository, "limits", "set", "llm", "5", "--json")["changed"]
     assert "llm" in weft(repository, "limits").stdout
     after = answer(repository, "limits", "--json", WEFT_LIMIT_LLM="7")["limits"]
     assert next(one for one in after if one["resource"] == "llm")["capacity"] == 5
@@ -117,7 +119,7 @@ def test_limits_are_shown_set_and_kept(repository: Path) -> None:
 def test_a_limit_is_0_or_more(repository: Path, number: str) -> None:
     done = weft(repository, "limits", "set", "llm", number)
     assert done.returncode == 2
-    assert f"A limit is a whole number, 0 or more and at most {2**50}, not" in done.stderr
+    assert f"The limit llm is a whole number, 0 or more and at most {2**50}, not" in done.stderr
 
 
 def test_a_new_store_takes_its_limits_from_file_and_environment(repository: Path) -> None:
@@ -139,7 +141,7 @@ def test_doctor_says_that_the_limits_are_in_order(repository: Path) -> None:
     report = weft(repository, "doctor")
     assert report.returncode == 0
     assert "ok       limits: 10 set, none reached; this configuration agrees\n" in report.stdout
-    answer(repository, "limits", "--json", "set", "llm", "0")
+    answer(repository, "limits", "set", "llm", "0", "--json")
     assert "limits: 10 set, 1 reached" in weft(repository, "doctor").stdout
     assert "ok       limits" not in weft(repository, "doctor", WEFT_LIMIT_LLM="7").stdout
 
@@ -218,7 +220,8 @@ def test_a_store_that_cannot_be_reached_is_one_sentence_without_the_password(
 
 @pytest.mark.each_store
 def test_the_same_commands_work_on_postgresql(repository: Path, url: str) -> None:
-    assert answer(repository, "limits", "set", "llm", "5", "--json", WEFT_STORE=url)["before"] == 12
+    told = answer(repository, "limits", "set", "llm", "5", "--json", WEFT_STORE=url)
+    assert told["text"].endswith("it was 12.")
     shown = answer(repository, "limits", "--json", WEFT_STORE=url)["limits"]
     assert next(one for one in shown if one["resource"] == "llm")["capacity"] == 5
     assert answer(repository, "doctor", "--json", WEFT_STORE=url)["ok"]

@@ -99,26 +99,28 @@ def test_retry_and_skip(store: Store, tell: Tell) -> None:
 def test_approve_and_reject_what_is_asked_of_a_person(store: Store, tell: Tell) -> None:
     numbers = run(store, NewTask(name="ask", agent=HUMAN), work("1.2", needs=("ask",)))
     assert "waits for you; `weft retry plan-1/ask` reopens it" in tell(
-        "reject", "ask", "not like this"
+        "answer", "ask", "--no", "not like this"
     )
     tell("retry", "ask")
-    assert told(tell, "approve", "ask")["state"] == "done"
-    assert not told(tell, "approve", "ask")["changed"]
+    assert told(tell, "answer", "ask", "--yes")["state"] == "done"
+    assert not told(tell, "answer", "ask", "--yes")["changed"]
     assert state(store, numbers["1.2"]) == "ready"
     with pytest.raises(Refused, match="asks you nothing"):
-        tell("approve", "1.2")
+        tell("answer", "1.2", "--yes")
     with pytest.raises(InputError, match="Give the reason"):
-        tell("reject", "1.2", " ")
+        tell("answer", "1.2", "--no", " ")
     cancel(store, numbers["1.2"], now=time.time())
     with pytest.raises(Refused, match="is cancelled already"):
-        tell("approve", "1.2")
+        tell("answer", "1.2", "--yes")
 
 
 def test_reject_what_wants_to_land(store: Store, tell: Tell) -> None:
     hire(store)
     numbers = run(store, work("1.1"))
     end(store, numbers["1.1"], State.GATING, candidate=C, base=B)
-    assert "is done again, and its agent gets your reason" in tell("reject", "1.1", "wrong colour")
+    assert "is done again, and its agent gets your reason" in tell(
+        "answer", "1.1", "--no", "wrong colour"
+    )
     assert state(store, numbers["1.1"]) == "ready"
     assert "↩ sent back: wrong colour" in tell("why", "1.1")
 

@@ -138,7 +138,7 @@ def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
     ]
     assert "drained" in lines[1]
     assert "`weft retry plan-1/1.2` or `weft skip plan-1/1.2`" in shown
-    assert "`weft approve plan-1/1.4`" in shown
+    assert "`weft answer plan-1/1.4 --yes`" in shown
     assert lines.index("WORKING") < lines.index("TESTING") < lines.index("RUNS")
     # Barriers are nobody's work.
     assert lines[lines.index("RUNS") + 1].startswith(
@@ -163,7 +163,8 @@ def test_ps_counts_what_belongs_to_no_run_by_its_state(store: Store, tell: Tell)
 
 def test_the_budget_of_a_run_is_shown_and_set_in_dollars(store: Store, tell: Tell) -> None:
     run(store, work("1.1"), usd=3_000_000)
-    assert tell("limits", "set", "run:plan-1/usd", "$4.50") == "run:plan-1/usd: $3.00 → $4.50\n"
+    told = tell("limits", "set", "run:plan-1/usd", "$4.50")
+    assert told == "The limit run:plan-1/usd is $4.50 from now on; it was $3.00.\n"
     assert any(
         line.split()[:3] == ["run:plan-1/usd", "$0.00", "$4.50"]
         for line in tell("limits").splitlines()
@@ -189,7 +190,7 @@ def test_what_others_wrote_cannot_steer_the_terminal(store: Store, tell: Tell) -
     numbers = run(store, work("1.1", title="Ring \x1b[2J the bell\x07"), work("1.2"))
     end(store, start(store, numbers["1.1"]), State.BLOCKED, "other", reason="\x1b]0;mine\x07")
     start(store, numbers["1.2"])
-    for command in (("ps",), ("why", "1.1"), ("queue",)):
+    for command in (("ps",), ("why", "1.1"), ("ps", "--queue")):
         assert not set(tell(*command)) & {"\x1b", "\x07"}
 
 
@@ -283,7 +284,7 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
     gate = told(tell, "why", "1.2")["gate"]
     assert (gate["place"], gate["verdicts"][0]["passed"]) == (2, False)
     assert gate["conflicts"][0]["report"] == "both changed x.py"
-    queue = tell("queue")
+    queue = tell("ps", "--queue")
     assert (
         "gate of plan-1\n   1  1.1  waiting for its tests\n   2  1.2  waiting for its tests\n"
         in queue
@@ -291,16 +292,16 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
 
 
 def test_queue_lists_what_starts_next_and_what_holds_it_up(store: Store, tell: Tell) -> None:
-    assert tell("queue") == "No task is ready, and none waits for the gate.\n"
+    assert tell("ps", "--queue") == "No task is ready, and none waits for the gate.\n"
     hire(store, slots=1)
     one = {"worker:@": 1}
     numbers = run(store, work("1.1", demand=one, path_seconds=9), work("1.2", demand=one))
-    first, second = tell("queue").splitlines()
+    first, second = tell("ps", "--queue").splitlines()
     assert first == "   1  plan-1/1.1  Make 1.1  [starts next]"
     assert second.startswith("   2")
     start(store, numbers["1.1"])
-    assert "[waiting for a free agent, 1 of 1 busy]" in tell("queue")
-    assert told(tell, "queue")["ready"][0]["waits"][0]["kind"] == "limit"
+    assert "[waiting for a free agent, 1 of 1 busy]" in tell("ps", "--queue")
+    assert told(tell, "ps", "--queue")["ready"][0]["waits"][0]["kind"] == "limit"
 
 
 def test_cost_sums_by_run_task_and_agent(store: Store, tell: Tell) -> None:
@@ -325,19 +326,19 @@ def test_cost_sums_by_run_task_and_agent(store: Store, tell: Tell) -> None:
     start(store, numbers["1.3"])
     alone = submit(store, NewTask(name="x", agent="a"), repo="r", now=time.time())
     end(store, start(store, alone), State.DONE, tokens=5, micro_usd=1_000_000)
-    found = told(tell, "cost", "plan-1")["runs"]
+    found = told(tell, "report", "--cost", "plan-1")["runs"]
     assert found[0]["budget"] == {"cap": 10_000_000, "spent": 750_000, "reserved": 2_000_000}
     assert {one["agent"]: one["micro_usd"] for one in found[0]["agents"]} == {
         "a": 500_000,
         "b": 250_000,
     }
     assert [one["name"] for one in found[0]["tasks"]] == ["1.1", "1.2", "1.3"]
-    rows = [line.split() for line in tell("cost").splitlines()]
+    rows = [line.split() for line in tell("report", "--cost").splitlines()]
     assert ["plan-1", "2000", "$0.75", "$0.75", "$2.00", "$10.00"] in rows
     assert ["a", "3", "1005", "$1.50"] in rows
-    assert "without a run" in tell("cost")
+    assert "without a run" in tell("report", "--cost")
     with pytest.raises(InputError, match=r"There is no run 'plan-2'\. Did you mean plan-1\?"):
-        tell("cost", "plan-2")
+        tell("report", "--cost", "plan-2")
 
 
 def test_a_spent_budget_is_still_known_when_its_run_has_ended(store: Store, tell: Tell) -> None:
@@ -345,7 +346,7 @@ def test_a_spent_budget_is_still_known_when_its_run_has_ended(store: Store, tell
     numbers = run(store, work("1.1", demand={"run:plan-1/usd": 9}), usd=10)
     end(store, start(store, numbers["1.1"]), State.DONE, spent={"run:plan-1/usd": 7})
     end_finished(store, now=time.time())
-    [found] = told(tell, "cost")["runs"]
+    [found] = told(tell, "report", "--cost")["runs"]
     assert found["budget"] == {"cap": None, "spent": 7, "reserved": 0}
 
 
@@ -478,7 +479,7 @@ def test_shells_complete_tasks_and_runs(store: Store, project: Path, tmp_path: P
     assert complete(project, store.url, "why", "1.") == ["1.1"]
     assert complete(project, store.url, "cancel", "pl") == ["plan-1", "plan-1/1.2"]
     assert complete(project, store.url, "cancel", "plan-1/") == ["plan-1/1.2", "plan-1/1.1"]
-    assert complete(project, store.url, "cost", "") == ["other-2", "plan-1"]
+    assert complete(project, store.url, "report", "") == ["other-2", "plan-1"]
     # Whatever goes wrong is silent, and makes no store.
     assert complete(project, "postgresql://127.0.0.1:1/x", "why", "1") == []
     assert complete(tmp_path, store.url, "why", "1") == []

@@ -70,7 +70,7 @@ def test_a_loop_works_through_the_issues_until_nothing_is_left(project: Path) ->
     titles = git(project, "log", "--format=%s", f"HEAD..{trunk}").splitlines()
     assert sorted(titles) == ["Add first", "Add second"]
     assert weft(project, "why", f"{told['run']}/1").stdout.count("dispatch → develop") == 1
-    again = weft(project, "replay", told["run"], "--fast", "--json")
+    again = weft(project, "recordings", "play", told["run"], "--fast", "--json")
     assert json.loads(again.stdout)["same"], "the chains are played again"
 
 

@@ -79,7 +79,7 @@ def test_run_opens_the_page_of_a_server_that_goes_on(
     url, _, code = link.read_text().partition("/#code=")
     try:
         assert httpx.post(f"{url}/exchange", headers={"X-Weft-Code": code}).status_code == 200
-        assert answer(project, "page", "--json")["url"].startswith(f"{url}/#code=")
+        assert answer(project, "open", "--json")["url"].startswith(f"{url}/#code=")
     finally:
         os.kill(int(told[1]), signal.SIGTERM)
     wait_until(lambda: not (project / ".git" / "weft" / "server.url").exists())

@@ -1,4 +1,4 @@
-"""`weft record` and `weft replay` on both stores, as a user calls them."""
+"""`weft recordings` on both stores, as a user calls them."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_a_run_is_recorded_without_secrets_and_replayed_to_the_same_tree(
 ) -> None:
     either.agent("implement", front="env: [MY_API_KEY]\n")
     run = run_plan(either)
-    told = either.answer("record", run, "-o", "out", "--json")
+    told = either.answer("recordings", "save", run, "-o", "out", "--json")
     names = sorted(path.name for path in (either.root / "out").iterdir())
     assert told["files"] == names == [f"1.{n}.{m}.recording.json" for n in (1, 2) for m in (1, 2)]
     first = json.loads((either.root / "out" / names[0]).read_text())
     assert first["version"] == 1
     assert first["outcome"] == "success"
     assert "+bad" in first["patch"]
-    played = either.answer("replay", run, "--from", "out", "--fast", "--json")
+    played = either.answer("recordings", "play", run, "--from", "out", "--fast", "--json")
     assert played["same"] is True
     assert played["original"] == run
     assert either.content("one", f"weft/{played['run']}") == "good\n"
@@ -76,7 +76,7 @@ def test_a_secret_that_an_agent_prints_is_in_no_recording(project: Project) -> N
     )
     done = project.weft("run", "plan.md", "--no-tty", MY_API_KEY=SECRET)
     assert done.returncode == 0, done.stdout + done.stderr
-    project.weft("record", project.run_id(), "-o", "out", MY_API_KEY=SECRET)
+    project.weft("recordings", "save", project.run_id(), "-o", "out", MY_API_KEY=SECRET)
     texts = [path.read_text() for path in (project.root / "out").iterdir()]
     assert texts
     assert not [text for text in texts if SECRET in text]
@@ -84,17 +84,17 @@ def test_a_secret_that_an_agent_prints_is_in_no_recording(project: Project) -> N
 
 def test_a_replay_without_a_fitting_recording_needs_a_person(project: Project) -> None:
     run = run_plan(project)
-    assert project.weft("record", run, "-o", "out").returncode == 0
+    assert project.weft("recordings", "save", run, "-o", "out").returncode == 0
     for path in (project.root / "out").iterdir():
         fields = json.loads(path.read_text())
         path.write_text(json.dumps({**fields, "prompt": "Other.", "digest": "sha256:0"}))
-    played = project.weft("replay", run, "--from", "out", "--fast")
+    played = project.weft("recordings", "play", run, "--from", "out", "--fast")
     assert played.returncode == 1
     assert "No recording fits attempt 1 of task 1.1" in played.stdout
 
 
 def test_a_run_that_was_never_here_cannot_be_recorded(project: Project) -> None:
-    refused = project.weft("record", "nothing", "-o", "out")
+    refused = project.weft("recordings", "save", "nothing", "-o", "out")
     assert refused.returncode != 0
     assert "nothing" in refused.stderr
     assert not (project.root / "out").exists()
@@ -106,6 +106,6 @@ def test_a_run_with_a_team_is_replayed(project: Project) -> None:
     )
     done = project.weft("run", "plan.md", "--no-tty")
     assert done.returncode == 0, done.stdout + done.stderr
-    played = project.answer("replay", project.run_id(), "--fast", "--json")
+    played = project.answer("recordings", "play", project.run_id(), "--fast", "--json")
     assert played["same"] is True
     assert project.content("one", f"weft/{played['run']}") == "good\n"

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from store_helpers import url as url
-from weft.cli.silence_lines import list_silence_lines
+from weft.cli.task_lines import list_silence_lines
 from weft.model import NewWorker, Worker
 from weft.process.process_identity import get_place
 from weft.process.process_table import get_own

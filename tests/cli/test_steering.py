@@ -92,8 +92,8 @@ def test_all_means_the_tasks_that_need_a_person_of_one_run_or_of_every_run(
     assert state(store, first["2"]) == "ready", "it needs no person"
     assert len(told(tell, "retry", "--all")["results"]) == 1
     assert state(store, second["1"]) == "ready"
-    assert len(told(tell, "approve", "--all")["results"]) == 2
-    assert tell("approve", "--all") == "There is no such task.\n"
+    assert len(told(tell, "answer", "--yes", "--all")["results"]) == 2
+    assert tell("answer", "--yes", "--all") == "There is no such task.\n"
     with pytest.raises(InputError, match=r"no run 'plan-3'\. Did you mean"):
         tell("skip", "--all", "plan-3")
     for words in ((), ("1", "--all")):
@@ -156,17 +156,17 @@ def test_tasks_lists_every_task_with_its_state_tries_and_title(store: Store, tel
     numbers = run(store, work("1"), work("2", needs=("1",)), barrier)
     block(store, numbers["1"])
     single = submit(store, work("x"), repo="r", now=time.time())
-    lines = tell("tasks").splitlines()
+    lines = tell("ps", "--tasks").splitlines()
     assert [line.split()[0] for line in lines] == ["TASK", "plan-1/1", "plan-1/2", str(single)]
     assert "needs you" in lines[1]
     assert "Make 2" in lines[2]
-    listed = told(tell, "tasks", "plan-1")["tasks"]
+    listed = told(tell, "ps", "plan-1")["tasks"]
     assert [(one["task"], one["state"], one["attempts"]) for one in listed] == [
         (numbers["1"], "blocked", 1),
         (numbers["2"], "waiting", 0),
     ]
     with pytest.raises(InputError, match="Did you mean plan-1"):
-        tell("tasks", "plan-2")
+        tell("ps", "--tasks", "plan-2")
 
 
 def test_tables_fit_80_columns_however_long_their_last_cells_are(
@@ -176,10 +176,11 @@ def test_tables_fit_80_columns_however_long_their_last_cells_are(
     (project / ".weft" / "agents" / "a-rather-long-name-of-an-agent.md").write_text(wordy)
     title = TaskRequest(title="word " * 60)
     run(store, work("1", request=title), name="a-plan-with-a-rather-long-name-20261116-1")
-    for command in ("agents", "tasks", "runs", "limits", "cost"):
-        for line in tell(command).splitlines():
+    tables = ("agents", "ps --tasks", "runs", "limits", "report --cost")
+    for command in tables:
+        for line in tell(*command.split()).splitlines():
             assert len(line) <= WIDTH or line.startswith(("weft:", "Run ")), (command, line)
-    assert "…" in tell("tasks")
+    assert "…" in tell("ps", "--tasks")
 
 
 def test_ps_shows_the_last_ended_runs_and_whether_they_are_merged(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.cli.team_lines import list_diffs
+from weft.cli.task_lines import list_diffs
 from weft.runs.task_diff import ComparedEntrant
 from weft.store.team_views import EntrantView
 

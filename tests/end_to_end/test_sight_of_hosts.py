@@ -52,7 +52,7 @@ def test_diff_why_report_and_cost_show_the_work_of_a_host(hosts: WorkerHosts) ->
     assert f"▶ attempt 1 (implement) on {host}, took" in project.weft("why", "1.1").stdout
     assert json.loads(project.weft("why", "1.1", "--json").stdout)["attempts"][0]["host"] == host
     assert f"on {host}: 1 attempt, 1 check\n" in project.weft("report").stdout
-    assert "$3.00" in project.weft("cost").stdout
+    assert "$3.00" in project.weft("report", "--cost").stdout
 
     [verdict] = project.rows("SELECT * FROM verdicts WHERE host <> ''")
     printed = end(worker)

@@ -117,23 +117,23 @@ def test_a_person_compares_and_chooses_when_no_candidate_passes(project: RunProj
     asked = project.run("plan.md", code=1)
     assert project.states() == {"a": "blocked", "a/1": "failed", "a/2": "failed", "a/3": "failed"}
     assert project.marked() == {}
-    assert "weft compare" in asked["needs_you"][0]["text"]
+    assert "--compare`" in asked["needs_you"][0]["text"]
     [last] = project.rows("SELECT id FROM tasks WHERE name = 'a/3'")
     [prompt] = project.root.glob(f".git/weft/attempts/*/{last['id']}.1/stdin")
     assert "Entrant 2: Its checks fail" in prompt.read_text()
-    shown = project.weft("compare", "a").stdout
+    shown = project.weft("review", "a", "--compare").stdout
     assert "1 hanging: no candidate in scope" in shown
     assert "2 red: fails the gate's check" in shown
     assert "+BROKEN" in shown
     assert max(map(len, shown.splitlines())) <= 200
-    compared = json.loads(project.weft("compare", "a", "--json").stdout)
+    compared = json.loads(project.weft("review", "a", "--compare", "--json").stdout)
     assert [entrant["entrant"]["result"] for entrant in compared["entrants"]] == [
         "failed",
         "gate_red",
         "failed",
     ]
-    assert "has left no candidate" in project.weft("choose", "a", "1").stderr
-    assert project.weft("choose", "a", "2").returncode == 0
+    assert "has left no candidate" in project.weft("review", "a", "--choose", "1").stderr
+    assert project.weft("review", "a", "--choose", "2").returncode == 0
     project.run("--resume")
     assert landed(project, "src/a/it") == "fine"
     assert project.outcomes("a/2") == ["success", "success"]

@@ -253,10 +253,10 @@ def test_a_question_has_a_button_for_each_option_by_number() -> None:
 
 def test_a_person_chooses_among_candidates_until_one_is_chosen() -> None:
     shown = render_team(make_team(), make_task(), may_choose=True)
-    assert "weft choose r/1.1 2" in shown
-    assert "weft choose r/1.1 1" not in shown  # without a candidate
-    assert "weft choose" not in render_team(make_team("decided"), make_task(), may_choose=True)
-    assert "weft choose" not in render_team(make_team(), make_task(), may_choose=False)
+    assert "weft review r/1.1 --choose 2" in shown
+    assert "weft review r/1.1 --choose 1" not in shown  # without a candidate
+    assert "--choose" not in render_team(make_team("decided"), make_task(), may_choose=True)
+    assert "--choose" not in render_team(make_team(), make_task(), may_choose=False)
 
 
 def test_an_undecided_team_leads_to_the_comparison() -> None:

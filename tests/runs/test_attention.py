@@ -104,7 +104,7 @@ def test_what_nothing_that_ends_can_change_is_named_with_its_cure(
     [
         ("blocked", "weft retry r/1.1"),
         ("paused", "weft resume r/1.1"),
-        ("ready", "weft approve r/1.1"),
+        ("ready", "weft answer r/1.1 --yes"),
         ("failed", "weft retry r/1.1"),
     ],
 )

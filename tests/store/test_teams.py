@@ -237,7 +237,7 @@ def test_none_green_is_tried_once_more_and_then_needs_a_person(store: Store) -> 
     row = find_task(store, "R", "t")
     assert row is not None
     assert row.state is State.BLOCKED
-    assert "weft compare R/t" in row.reason
+    assert "weft review R/t --compare" in row.reason
     assert claims(store) == []
 
 

@@ -10,11 +10,11 @@ from socket import gethostname
 from typing import Any, Final
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from weft.agents.agent import MODEL_PROGRAMS
 from weft.cli.command_group import CommandGroup, CommandTable
-from weft.cli.output import json_option, print_json, print_table, say
+from weft.cli.output import json_option, print_json, print_table, say, show
 from weft.config import BoxKind
 from weft.operations.identity import LOCAL
 from weft.operations.member_records import Member
@@ -31,7 +31,7 @@ from weft.project.project import get_project
 from weft.runs.host_list import HostStatus, list_lacks, read_hosts
 
 COMMANDS: Final[CommandTable] = {
-    "test": ("weft.cli.agents_test", "Have an agent do one trivial task, and explain a failure."),
+    "test": ("agents_test", "Have an agent do one trivial task, and explain a failure."),
 }
 
 
@@ -57,12 +57,13 @@ def command(ctx: click.Context, as_json: bool) -> None:
             members = list_members(store, LOCAL, now=time.time())
             hosts = read_hosts(store, now=time.time())
     if as_json:
-        answer = {
-            "agents": [_as_json(agent) for agent in listed],
-            "members": [_member_as_json(member) for member in members],
-            "hosts": [{"host": status.host, "lacks": status.lacks} for status in hosts],
-        }
-        print_json(answer)
+        print_json(
+            {
+                "agents": [_as_json(agent) for agent in listed],
+                "members": [_member_as_json(member) for member in members],
+                "hosts": [{"host": status.host, "lacks": status.lacks} for status in hosts],
+            }
+        )
         return
     if not listed:
         click.echo("There are no agents here yet: `weft init` writes a useful set.")
@@ -93,10 +94,8 @@ def resume_command(directory: Path, name: str, as_json: bool) -> None:
     and resumes it if it works.
     """
     resumed = resume(get_project(directory, os.environ), name)
-    if as_json:
-        print_json({"agent": name, "resumed": resumed})
-    else:
-        say(f"{name} can be started again." if resumed else f"{name} was not stopped.")
+    text = f"{name} can be started again." if resumed else f"{name} was not stopped."
+    show({"agent": name, "resumed": resumed}, [text], as_json=as_json)
 
 
 def troubles(listed: Sequence[ListedAgent]) -> list[str]:
@@ -156,19 +155,9 @@ def _member_row(member: Member) -> tuple[str, ...]:
 
 
 def _member_as_json(member: Member) -> dict[str, Any]:
-    return {
-        "id": member.id,
-        "name": member.name,
-        "is_lead": member.is_lead,
-        "role": member.role,
-        "capabilities": list(member.capabilities),
-        "capacity": {
-            "current": member.capacity.current,
-            "max": member.capacity.max,
-            "available": member.capacity.available,
-        },
-        "status": member.status,
-    }
+    fields = ("id", "name", "is_lead", "role", "capabilities", "status")
+    capacity = {**asdict(member.capacity), "available": member.capacity.available}
+    return {**{name: getattr(member, name) for name in fields}, "capacity": capacity}
 
 
 def _as_json(listed: ListedAgent) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
+from msgspec.structs import asdict
 
-from weft.cli.output import json_option, print_json, say
-from weft.cli.project_argument import pass_project
+from weft.cli.command_arguments import pass_project
+from weft.cli.output import json_option, show
 from weft.cli.task_follower import TaskFollower
 from weft.cli.worker_loops import serve
 from weft.formats import dollars, duration
@@ -82,29 +83,21 @@ def _try(trial: Trial, *, quiet: bool) -> Diagnosis:
 
 
 def _print(name: str, diagnosis: Diagnosis, *, resumed: bool, as_json: bool) -> None:
-    works = diagnosis.problem is None
-    if as_json:
-        print_json(
-            {
-                "agent": name,
-                "works": works,
-                "problem": diagnosis.problem,
-                "text": diagnosis.text,
-                "said": diagnosis.output or None,
-                "seconds": round(diagnosis.seconds, 3),
-                "tokens": diagnosis.tokens,
-                "micro_usd": diagnosis.micro_usd,
-                "resumed": resumed,
-            }
-        )
-        return
-    if works:
+    fields = asdict(diagnosis)
+    words, seconds = fields.pop("output") or None, round(fields.pop("seconds"), 3)
+    fields |= {"agent": name, "works": diagnosis.problem is None, "resumed": resumed}
+    lines = _lines(name, diagnosis, resumed=resumed)
+    show({**fields, "said": words, "seconds": seconds}, lines, as_json=as_json)
+
+
+def _lines(name: str, diagnosis: Diagnosis, *, resumed: bool) -> Iterator[str]:
+    if diagnosis.problem is None:
         cost = f", {dollars(diagnosis.micro_usd)}" if diagnosis.micro_usd else ""
         tokens = f", {diagnosis.tokens:,} tokens" if diagnosis.tokens else ""
-        say(f"{name}: {diagnosis.text} It took {duration(diagnosis.seconds)}{tokens}{cost}.")
+        yield f"{name}: {diagnosis.text} It took {duration(diagnosis.seconds)}{tokens}{cost}."
     else:
-        say(f"{name}: {diagnosis.text}")
+        yield f"{name}: {diagnosis.text}"
         if diagnosis.output:
-            say(f"It said: {' '.join(diagnosis.output.split())}")
+            yield f"It said: {' '.join(diagnosis.output.split())}"
     if resumed:
-        say("It was stopped, and can be started again now.")
+        yield "It was stopped, and can be started again now."

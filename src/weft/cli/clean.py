@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec import to_builtins
 
-from weft.agents.file_values import Unexpected, parse_seconds
-from weft.agents.frontmatter import Field
-from weft.cli.output import json_option, print_json, say
-from weft.cli.project_argument import pass_project
+from weft.cli.command_arguments import Duration, pass_project
+from weft.cli.output import json_option, show
 from weft.maintenance import cleanup
 from weft.project.project import Project
 from weft.workspace.leftovers import Leftover, LeftoverReport
@@ -30,13 +27,14 @@ from weft.workspace.leftovers import Leftover, LeftoverReport
     "--older-than",
     default="14d",
     show_default=True,
+    type=Duration("12h, 14d or 0d", least=0),
     metavar="AGE",
     help="Free records and output of attempts whose tasks ended so long ago: 12h, 14d, 0d.",
 )
 @json_option
 @pass_project
 def command(
-    project: Project, dry_run: bool, all_branches: bool, older_than: str, as_json: bool
+    project: Project, dry_run: bool, all_branches: bool, older_than: float, as_json: bool
 ) -> None:
     """Free workspaces, branches and records that no task needs.
 
@@ -47,21 +45,10 @@ def command(
     """
     free = cleanup.survey if dry_run else cleanup.clean
     branches = cleanup.Branches.ALL if all_branches else cleanup.Branches.TAKEN
-    report = free(project, branches=branches, older_than=_seconds(older_than))
-    if as_json:
-        print_json(_as_json(report, dry_run=dry_run))
-        return
-    for line in lines(report, "would free" if dry_run else "freed", project.root):
-        say(line)
-
-
-def _seconds(text: str) -> float:
-    if text in ("0", "0s", "0m", "0h", "0d"):
-        return 0.0
-    try:
-        return parse_seconds(Field(text, 1))
-    except Unexpected as error:
-        raise click.UsageError(f"--older-than must be {error}, not {text!r}.") from None
+    report = free(project, branches=branches, older_than=older_than)
+    fields = {"dry_run": dry_run, **to_builtins(report), "bytes": report.bytes}
+    text = lines(report, "would free" if dry_run else "freed", project.root)
+    show(fields, text, as_json=as_json)
 
 
 def lines(report: LeftoverReport, verb: str, root: Path) -> list[str]:
@@ -110,7 +97,3 @@ def in_units(size: int) -> str:
             break
         amount /= 1000
     return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
-
-
-def _as_json(report: LeftoverReport, *, dry_run: bool) -> dict[str, Any]:
-    return {"dry_run": dry_run, **to_builtins(report), "bytes": report.bytes}

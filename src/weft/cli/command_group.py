@@ -10,7 +10,8 @@ from typing import Any, Final
 import click
 
 CommandTable = Mapping[str, tuple[str, str]]
-"""Command name → module, or `module:attribute` where that is not `command`; one-line help."""
+"""Command name → module of this package, or `module:attribute` where that is not `command`; help in
+one line."""
 
 _SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     **dict.fromkeys(("merge", "apply", "finish", "integrate"), ("land",)),
@@ -30,7 +31,7 @@ _SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Words of other tools for commands of weft."""
 
-NO_SECTIONS: Final[Mapping[str, Sequence[str]]] = {}
+_NONE: Final[Mapping[str, Any]] = {}
 
 
 class CommandGroup(click.Group):
@@ -43,12 +44,14 @@ class CommandGroup(click.Group):
         self,
         *args: Any,
         table: CommandTable,
-        sections: Mapping[str, Sequence[str]] = NO_SECTIONS,
+        sections: Mapping[str, Sequence[str]] = _NONE,
+        renamed: Mapping[str, str] = _NONE,
         **attributes: Any,
     ) -> None:
         super().__init__(*args, **attributes)
         self._table = table
         self._sections = sections
+        self._renamed = renamed
         for name, (_, help) in table.items():
             self.add_command(click.Command(name, short_help=help))
 
@@ -70,6 +73,9 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self.commands and not ctx.resilient_parsing:
+            if name in self._renamed:
+                now = f"{ctx.command_path} {self._renamed[name]}"
+                raise click.UsageError(f"`{ctx.command_path} {name}` is now `{now}`.", ctx=None)
             from difflib import get_close_matches  # late: only a typo needs it
 
             meant = [command for command in _SYNONYMS.get(name, ()) if command in self.commands]
@@ -84,7 +90,9 @@ class CommandGroup(click.Group):
 def load_command(address: str) -> click.Command:
     _import_msgspec()
     module, _, attribute = address.partition(":")
-    command: click.Command = getattr(importlib.import_module(module), attribute or "command")
+    command: click.Command = getattr(
+        importlib.import_module(f"weft.cli.{module}"), attribute or "command"
+    )
     return command
 
 

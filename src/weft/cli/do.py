@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import click
 
-from weft.cli.label_option import read_labels
+from weft.cli.command_arguments import pass_project, read_labels
 from weft.cli.output import json_option, print_json, say
-from weft.cli.project_argument import pass_project
 from weft.cli.task_follower import TaskFollower, follow_to_end
 from weft.errors import InputError
 from weft.formats import count, dollars, duration

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from weft.cli.check_progress import CheckProgress
-from weft.cli.output import json_option, print_json, say
+from weft.cli.output import json_option, show
 from weft.maintenance.examination import (
     PREFLIGHT,
     Finding,
@@ -43,14 +43,13 @@ def command(directory: Path, checks: bool, as_json: bool) -> int:
         findings = examine(directory, os.environ, now=time.time())
         findings += _try_checkout(directory) if checks else []
     good = all(finding.good for finding in findings)
-    if as_json:
-        entries = [{"name": f.name, "ok": f.good, "text": f.text} for f in findings]
-        print_json({"ok": good, "checks": entries})
-    else:
-        for finding in findings:
-            first, *more = finding.text.splitlines() or [""]
-            for line in (f"{_mark(finding):7}  {finding.name}: {first}", *more):
-                say(line)
+    entries = [{"name": f.name, "ok": f.good, "text": f.text} for f in findings]
+    lines = [
+        line
+        for finding in findings
+        for line in f"{_mark(finding):7}  {finding.name}: {finding.text}".splitlines()
+    ]
+    show({"ok": good, "checks": entries}, lines, as_json=as_json)
     return 0 if good else 2
 
 

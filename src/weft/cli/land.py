@@ -1,4 +1,4 @@
-"""`weft land`"""
+"""`weft land`, `weft publish` and `weft verify`"""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from msgspec.structs import asdict
 
 from weft.candidate_records import BranchLanding
-from weft.cli.output import json_option, print_json, say
-from weft.cli.task_arguments import run_argument
+from weft.cli.command_arguments import run_argument
+from weft.cli.output import json_option, print_json, say, show
 from weft.cli.worker_loops import work_beside
+from weft.config import command_line
 from weft.errors import InputError
+from weft.forge.publication import Publication, PublishKind, publish_run
 from weft.gate.branch_check import BranchCheck
 from weft.gate.branch_landing import Move, MoveKind, UnmergeableRun
 from weft.gate.check_pool import CheckJob
 from weft.gate.check_run import CheckResult, find_telling_line
 from weft.gate.conflicts import describe
+from weft.gate.proof import prove, state_proof
 from weft.gate.repair import add_repair_task
 from weft.gate.run_landing import (
     LandContext,
@@ -31,8 +35,10 @@ from weft.gate.run_landing import (
     list_unlanded,
 )
 from weft.model import Task
-from weft.project.project import Project, get_project
+from weft.project.project import Project, get_local_project, get_project
 from weft.project.site import Site
+from weft.project.warning_log import show_warnings
+from weft.runs.task_list import get_run_or_newest
 from weft.store import Store
 from weft.worker.engine import Interrupted
 
@@ -63,8 +69,6 @@ def command(
     Interrupted anywhere, `weft land` again completes it.
     """
     if pr:
-        from weft.cli.publish import publish  # late: `weft land` needs no forge
-
         return publish(directory, run, onto, as_json)
     place = get_project(directory, os.environ)
     if place.server is not None:
@@ -192,21 +196,73 @@ def _as_dict(outcome: LandOutcome) -> dict[str, Any]:
         "run": outcome.run,
         "branch": outcome.branch,
         "landed": outcome.landed,
-        "kind": outcome.kind.value,
+        "kind": outcome.kind,
         "old": outcome.old,
         "new": outcome.new,
         "checkout": outcome.checkout,
         "checked": outcome.checked,
         "undo": outcome.undo or None,
-        "settings": list(outcome.settings),
+        "settings": outcome.settings,
         "output": outcome.output or None,
         "conflicts": [
-            {
-                "kind": conflict.kind.value,
-                "paths": list(conflict.paths),
-                "text": conflict.text,
-                "hunks": conflict.hunks,
-            }
+            {name: getattr(conflict, name) for name in ("kind", "paths", "text", "hunks")}
             for conflict in conflicts
         ],
     }
+
+
+@click.command(name="publish")
+@run_argument
+@click.option(
+    "--onto", metavar="BRANCH", help="Merge into this branch. Default: the branch RUN started from."
+)
+@json_option
+@click.pass_obj
+def publishing(directory: Path, run: str | None, onto: str | None, as_json: bool) -> int:
+    """Push the branch of a run; open or update its pull request.
+
+    RUN is the newest ended run unless you name one. Your own `gh` or `glab`, or the command under
+    [publish] in weft.toml, does the rest: weft sees no token.
+    """
+    return publish(directory, run, onto, as_json)
+
+
+def publish(directory: Path, name: str | None, onto: str | None, as_json: bool) -> int:
+    show_warnings()
+    place = get_local_project(directory, os.environ)
+    with place.open_store() as store:
+        run = choose_run(store, name)
+        done = publish_run(place, store, run, choose_branch(place.root, run, onto))
+    show(done, _publication_lines(done), as_json=as_json)
+    return 0
+
+
+def _publication_lines(done: Publication) -> list[str]:
+    where = done.url or f"{done.head} onto {done.base}"
+    if done.kind is PublishKind.MERGED:
+        return [f"✓ {where} was merged on the forge already; nothing was pushed"]
+    if done.kind is PublishKind.HANDED_OVER:
+        return [f"✓ {done.head} is pushed, and the command has it", *done.output.splitlines()]
+    return [f"✓ {done.head} is pushed at {done.commit[:12]}; {done.kind} {where}"]
+
+
+@click.command(name="verify")
+@run_argument
+@json_option
+@click.pass_obj
+def verify(directory: Path, run: str | None, as_json: bool) -> int:
+    """Prove that everything a run landed was checked.
+
+    RUN is the newest run unless you name one. Looks at git and the store alone: every landing
+    moved trunk from the tip before it and holds exactly the tree that passed the commands which
+    `weft runs` names, and no task landed twice.
+    """
+    here = get_project(directory, os.environ)
+    if run is None:
+        with here.open_store() as store:
+            run = get_run_or_newest(store, None).id
+    proof = prove(here, run)
+    checks = [check and command_line(check) for check in proof.checks]
+    lines = [f"✓ {state_proof(proof)}"] if proof.holds else [f"✗ {p}" for p in proof.problems]
+    show({**asdict(proof), "holds": proof.holds, "checks": checks}, lines, as_json=as_json)
+    return 0 if proof.holds else 1

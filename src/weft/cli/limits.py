@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 from msgspec.structs import asdict
 
-from weft.admission.capacity import MOST, is_consumable
-from weft.cli.output import json_option, print_json, print_table, say
+from weft.admission.capacity import is_consumable
+from weft.cli.command_arguments import pass_project
+from weft.cli.output import json_option, print_json, print_table, say, show
 from weft.config import Config
-from weft.errors import InputError
-from weft.formats import dollars, micro_dollars
+from weft.formats import dollars
 from weft.model import Limit
-from weft.project.project import get_project
+from weft.operations.registry import ask
+from weft.operations.steering import LimitAsked
+from weft.project.project import Project, get_project
 from weft.runs.attention import template_of
 from weft.runs.host_list import (
     HostStatus,
@@ -26,7 +27,7 @@ from weft.runs.host_list import (
     describe_seen,
     read_hosts,
 )
-from weft.store.limit_table import list_limits, set_limit
+from weft.store.limit_table import list_limits
 
 
 @click.group(name="limits", invoke_without_command=True)
@@ -40,21 +41,14 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    directory: Path = ctx.obj
-    here = get_project(directory, os.environ)
+    here = get_project(ctx.obj, os.environ)
     with here.open_store() as store:
         now = time.time()
         limits = list_limits(store, now=now)
         hosts = read_hosts(store, now=now)
     if as_json:
-        print_json(
-            {
-                "limits": [
-                    {**asdict(limit), "source": find_source(limit, here.config)} for limit in limits
-                ],
-                "hosts": [as_dict(status) for status in hosts],
-            }
-        )
+        sources = [{**asdict(limit), "source": find_source(limit, here.config)} for limit in limits]
+        print_json({"limits": sources, "hosts": [as_dict(status) for status in hosts]})
         return
     print_table(("LIMIT", "USED", "OF", "SET BY"), [_row(limit, here.config) for limit in limits])
     if hosts:
@@ -108,51 +102,25 @@ def find_source(limit: Limit, config: Config) -> str:
 
 @command.command(name="set", context_settings={"ignore_unknown_options": True})
 @click.argument("name")
-@click.argument("text", metavar="N")
+@click.argument("amount", metavar="N")
 @json_option
-@click.pass_context
-def set_command(ctx: click.Context, name: str, text: str, as_json: bool) -> None:
+@pass_project
+def set_command(project: Project, name: str, amount: str, as_json: bool) -> None:
     """Set the limit NAME to N, for every process on this store.
 
     Lowering a limit stops nothing that runs: it only keeps new work from starting. 0 pauses.
     The budget of a run, run:<id>/usd, is in dollars: 12.50.
     """
-    assert ctx.parent is not None
-    number = _number(name, text)
-    project = get_project(ctx.obj, os.environ)
     with project.open_store() as store:
-        before = set_limit(store, name, number, now=time.time())
+        done = ask(project, store, "set_limit", LimitAsked(resource=name, capacity=amount))
+    show(done, [done.text], as_json=as_json)
     stated = project.config.stated.get(name)
-    if as_json or ctx.parent.params["as_json"]:  # `weft limits --json set …` is as good
-        print_json({"resource": name, "capacity": number, "before": before})
-    else:
-        was = "none" if before is None else _worded(name, before)
-        click.echo(f"{name}: {was} → {_worded(name, number)}")
-    if stated is not None and stated.value != number:
+    if stated is not None and str(stated.value) != amount:
         click.echo(
             f"weft: {stated.source} still says {name} = {stated.value}; change it there too, "
             "or processes that read it will refuse to start.",
             err=True,
         )
-
-
-def _number(name: str, text: str) -> int:
-    if is_consumable(name):
-        number = micro_dollars(text)
-        if number is None:
-            raise InputError(
-                f"The limit {name} is in dollars, 0 or more and below a million, not {text!r}."
-            )
-        return number
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= MOST:
-        raise InputError(
-            f"A limit is a whole number, 0 or more and at most {MOST}, not {text!r}; 0 pauses it."
-        )
-    return number
 
 
 def _worded(name: str, number: int) -> int | str:

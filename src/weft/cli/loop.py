@@ -8,9 +8,9 @@ from typing import Final
 import click
 
 from weft import bounds
-from weft.cli.output import json_option, print_json, say
+from weft.cli.command_arguments import pass_project
+from weft.cli.output import json_option, say, show
 from weft.cli.poll_interval import A_RUN
-from weft.cli.project_argument import pass_project
 from weft.cli.run_text import Out, RunLines
 from weft.cli.worker_loops import attend, look_on_there
 from weft.model import State
@@ -92,11 +92,8 @@ class LoopWatch:
 def _report(store: Store, run: str, state: LoopState, as_json: bool) -> None:
     tasks = list_run(store, run)
     counts = Counter(State(task.state) for task in tasks)
-    if as_json:
-        print_json(
-            {"run": run, "state": state.value, "tasks": {k.value: n for k, n in counts.items()}}
-        )
-        return
-    say(f"{run}: {_ENDS[state].format(run=run, last=tasks[-1].name)}; {progress_text(counts)}")
+    end = _ENDS[state].format(run=run, last=tasks[-1].name)
+    lines = [f"{run}: {end}; {progress_text(counts)}"]
     if state is LoopState.DONE and counts[State.DONE] > 1:
-        say(f"next: `{land_command(get_run(store, run))}` moves your branch to the work.")
+        lines.append(f"next: `{land_command(get_run(store, run))}` moves your branch to the work.")
+    show({"run": run, "state": state, "tasks": counts}, lines, as_json=as_json)

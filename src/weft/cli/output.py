@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import click
@@ -27,9 +27,21 @@ def worker_slots_option(command: F) -> F:
 
 
 def print_json(value: object) -> None:
-    from weft.formats import json_text  # late: `weft --help` prints no JSON
+    """Print a value, in which records may stand, as JSON."""
+    from msgspec import to_builtins  # late: `weft --help` prints no JSON
 
-    click.echo(json_text(value))
+    from weft.formats import json_text
+
+    click.echo(json_text(to_builtins(value)))
+
+
+def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print the value for programs, or the lines for people."""
+    if as_json:
+        print_json(value)
+        return
+    for line in lines:
+        say(line)
 
 
 def say(line: str) -> None:

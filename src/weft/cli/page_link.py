@@ -1,5 +1,7 @@
-"""Links to the page of a server, with a one-use code in the part of the address that browsers keep
-to themselves."""
+"""`weft open`, and links to the page of a server.
+
+The one-use code of a link is in the part of the address that browsers keep to themselves.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,13 @@ from typing import Final
 
 import click
 
+from weft.cli.command_arguments import optional_task_argument, pass_project
+from weft.cli.output import json_option, show
 from weft.errors import InputError
-from weft.process import start_detached
-from weft.project.project import Project
+from weft.process import run_attached, start_detached
+from weft.project.project import Project, get_local_project
 from weft.project.server_address import address_file, read_addresses
+from weft.runs.task_diff import get_workspace
 from weft.store import Store
 from weft.store.page_codes import create_page_code
 
@@ -77,7 +82,7 @@ def find_server_url(project: Project) -> str | None:
 
 
 def keep_address(project: Project, url: str, outside: str) -> None:
-    """Leave the address of this server for `weft page`, and the address for other machines."""
+    """Leave the address of this server for `weft open`, and the address for other machines."""
     _address(project).write_text(f"{url}\n{outside}\n", encoding="utf-8")
 
 
@@ -115,3 +120,65 @@ def serve_in_background(project: Project, slots: int | None) -> str:
             return url
         time.sleep(_LOOK)
     raise InputError(f"The server for the page did not start; its log is {log}.")
+
+
+@click.command(name="open")
+@optional_task_argument
+@click.option("--with", "program", metavar="PROGRAM", help="Start this program on the workspace.")
+@click.option("--read", is_flag=True, help="A link that shows everything and decides nothing.")
+@json_option
+@click.pass_obj
+@pass_project
+def command(
+    project: Project,
+    directory: Path,
+    name: str | None,
+    program: str | None,
+    read: bool,
+    as_json: bool,
+) -> int:
+    """Print a link to the page, or the workspace of a task.
+
+    The link works once, within 10 minutes, in any browser that reaches the server. Its code is
+    exchanged for a token, which the browser forgets with its last tab. `weft --server URL open`
+    prints a link to a server behind a proxy.
+
+    The workspace of TASK is there while an agent works and until another attempt needs it. Look,
+    but do not edit while the agent is working: it would take your edits for its own.
+
+    Example: weft open 2.3 --with code
+    """
+    if name is None:
+        if program is not None:
+            raise InputError("--with opens the workspace of a task: name a task.")
+        _print_link(project, ("read",) if read else ("admin",), as_json=as_json)
+        return 0
+    if read:
+        raise InputError("--read is for the link to the page: give no task with it.")
+    here = get_local_project(directory, os.environ)
+    with here.open_store() as store:
+        workspace = get_workspace(here, store, name)
+    if program is not None and not as_json:
+        return _start(program, workspace.path)
+    fields = {
+        "task": workspace.task,
+        "attempt": workspace.attempt,
+        "workspace": str(workspace.path),
+        "running": workspace.running,
+    }
+    show(fields, [str(workspace.path)], as_json=as_json)
+    return 0
+
+
+def _print_link(project: Project, scopes: tuple[str, ...], *, as_json: bool) -> None:
+    url = get_server_url(project)
+    with project.open_store() as store:
+        link = make_link(store, url, scopes, PRINTED)
+    show({"url": link, "seconds": PRINTED}, [link], as_json=as_json)
+
+
+def _start(program: str, path: Path) -> int:
+    try:
+        return run_attached([program, str(path)], directory=path, environment=os.environ)
+    except OSError as error:
+        raise InputError(f"{program} cannot start: {error.strerror}.") from error

@@ -2,59 +2,166 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from msgspec.structs import asdict
 
-from weft.cli.output import json_option, print_json, say
-from weft.formats import clock, count, duration, first_line
-from weft.model import Worker
-from weft.project.project import Project, get_project
+from weft.cli.command_arguments import pass_project, run_argument
+from weft.cli.output import json_option, print_json, print_table, say, show
+from weft.errors import InputError
+from weft.formats import clock, count, dollars, duration, first_line, first_sentence
+from weft.model import Task, Worker
+from weft.project.project import Project
 from weft.runs.attention import Attention, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.runs.host_list import HostStatus, describe_host_labels, describe_seen, read_hosts
 from weft.runs.host_list import as_dict as host_as_dict
+from weft.store import Store
 from weft.store.overview import Overview, WorkerView, overview
 from weft.store.wanted_slots import count_wanted
 from weft.store.workers import list_silent
-from weft.words import IN_REVIEW, STATE_WORDS, count_states, progress_text, task_label
+from weft.words import (
+    IN_REVIEW,
+    STATE_WORDS,
+    count_states,
+    entry_word,
+    full_label,
+    progress_text,
+    task_label,
+    task_state,
+)
+
+if TYPE_CHECKING:
+    from weft.runs.explanation import QueueView
 
 _MOST: Final = 200  # tasks shown
+_MOST_NEXT: Final = 100  # tasks of the queue
 _ORDER: Final = ("running", "gating", "offered", "parked", "paused")
 
 
 @click.command(name="ps")
+@run_argument
+@click.option("--tasks", "each", is_flag=True, help="A line for each task, ended ones included.")
+@click.option("--queue", is_flag=True, help="The next tasks, why they wait, and the gate's queue.")
 @json_option
-@click.pass_obj
-def command(directory: Path, as_json: bool) -> None:
+@pass_project
+def command(project: Project, run: str | None, each: bool, queue: bool, as_json: bool) -> None:
     """Show what needs you, tasks at work, runs and hosts.
 
-    Of ended runs the last three, and whether the branch of your checkout has their work.
+    Of ended runs the last three, and whether the branch of your checkout has their work. With RUN
+    or --tasks the tasks of RUN, or of all unfinished runs and of no run; if no run is unfinished,
+    those of the newest run.
     """
+    if queue and (run is not None or each):
+        raise InputError("--queue is about all runs: give neither RUN nor --tasks with it.")
+    with project.open_store() as store:
+        if queue:
+            _print_queue(store, as_json=as_json)
+        elif run is not None or each:
+            _print_tasks(store, run, as_json=as_json)
+        else:
+            _print_overview(project, store, as_json=as_json)
+
+
+def _print_overview(project: Project, store: Store, *, as_json: bool) -> None:
     now = time.time()
-    here = get_project(directory, os.environ)
-    with here.open_store() as store:
-        seen = overview(store, most=_MOST)
-        needs = read_attention(store, now=now)
-        silent = list_silent(store, now=now)
-        hosts = read_hosts(store, now=now)
-        wanted = count_wanted(store, now=now) if as_json else []
-    merged = find_merged(here, seen)
+    seen = overview(store, most=_MOST)
+    needs = read_attention(store, now=now)
+    silent = list_silent(store, now=now)
+    hosts = read_hosts(store, now=now)
+    merged = find_merged(project, seen)
     if as_json:
         about_hosts = {
             "hosts": [host_as_dict(status) for status in hosts],
-            "wanted_slots": [asdict(slots) for slots in wanted],
+            "wanted_slots": count_wanted(store, now=now),
         }
         print_json(as_dict(seen, needs, silent, merged) | about_hosts)
+        return
+    for line in [*lines(seen, needs, silent, merged, now), *host_lines(hosts, now)]:
+        say(line)
+
+
+def _print_tasks(store: Store, run: str | None, *, as_json: bool) -> None:
+    from weft.runs.task_list import list_listed  # late: `weft ps` alone is quicker
+
+    listed = list_listed(store, run)
+    if as_json:
+        print_json(
+            {
+                "tasks": [
+                    {
+                        **_name_dict(line.task),
+                        "state": line.task.state.value,
+                        "since": line.task.since,
+                        "until": line.task.until,
+                        "reason": line.task.reason,
+                        "agent": line.task.agent,
+                        "stage": line.task.stage,
+                        "attempts": line.attempts,
+                        "tokens": line.tokens,
+                        "micro_usd": line.micro_usd,
+                    }
+                    for line in listed
+                ]
+            }
+        )
+    elif not listed:
+        say("There are no tasks yet: `weft run FILE` makes some.")
     else:
-        shown = lines(seen, needs, silent, merged, now)
-        for line in [*shown, *host_lines(hosts, now)]:
-            say(line)
+        print_table(
+            ("TASK", "STATE", "AGENT", "TRIES", "COST", "TITLE"),
+            [
+                (
+                    full_label(line.task),
+                    task_state(line.task),
+                    line.task.agent or "",
+                    line.attempts,
+                    dollars(line.micro_usd) if line.micro_usd else "",
+                    _title(line.task),
+                )
+                for line in listed
+            ],
+        )
+
+
+def _print_queue(store: Store, *, as_json: bool) -> None:
+    from weft.runs.explanation import read_queue  # late: `weft ps` alone is quicker
+
+    queue = read_queue(store, now=time.time(), most=_MOST_NEXT)
+    fields = {
+        "ready": [{**_name_dict(task), "waits": waits} for task, waits in queue.ready],
+        "count": queue.count,
+        "gates": [
+            {"run": e.run, "entry": e.id, "state": e.state, "tasks": e.tasks} for e in queue.entries
+        ],
+    }
+    show(fields, _queue_lines(queue), as_json=as_json)
+
+
+def _queue_lines(queue: QueueView) -> Iterator[str]:
+    if not queue.ready and not queue.entries:
+        yield "No task is ready, and none waits for the gate."
+    for number, (task, waits) in enumerate(queue.ready, 1):
+        held = "; ".join(wait.text for wait in waits) or "starts next"
+        yield f"{number:>4}  {full_label(task)}  {_title(task)}  [{held}]"
+    if queue.count > len(queue.ready):
+        yield f"      … and {queue.count - len(queue.ready)} more"
+    for run, entries in groupby(queue.entries, key=lambda entry: entry.run):
+        yield f"gate of {run}"
+        for number, entry in enumerate(entries, 1):
+            alone = ", tested alone" if entry.alone else ""
+            yield f"{number:>4}  {queue.names[entry.id]}  {entry_word(entry.state)}{alone}"
+
+
+def _title(task: Task) -> str:
+    return task.request.title or first_sentence(task.text)
+
+
+def _name_dict(task: Task) -> dict[str, Any]:
+    return {"task": task.id, "run": task.run, "name": task.name, "title": _title(task)}
 
 
 def find_merged(here: Project, seen: Overview) -> Mapping[str, bool | None]:
@@ -80,7 +187,7 @@ def as_dict(
 ) -> dict[str, Any]:
     return {
         "needs_you": [need_as_dict(need) for need in needs.all],
-        "tasks": [asdict(task) for task in seen.tasks],
+        "tasks": seen.tasks,
         "runs": [
             {
                 "run": run or None,
@@ -122,7 +229,7 @@ def lines(
         shown.append(f"  ! {need.subject} {need.text}{since}")
         shown.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
     if silent:
-        from weft.cli.silence_lines import list_silence_lines  # late: it imports anyio
+        from weft.cli.task_lines import list_silence_lines  # late: it imports anyio
 
         shown += [*_gap(shown), "SILENT"]
         shown += [line for worker in silent for line in list_silence_lines(worker)]

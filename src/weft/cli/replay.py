@@ -1,4 +1,4 @@
-"""`weft replay`"""
+"""`weft recordings`"""
 
 from __future__ import annotations
 
@@ -7,17 +7,51 @@ from pathlib import Path
 
 import click
 
-from weft.cli.output import json_option, print_json, say
-from weft.cli.project_argument import pass_project
+from weft.cli.command_arguments import pass_project
+from weft.cli.output import json_option, say, show
 from weft.cli.run_follower import Follow, follow
+from weft.formats import count
 from weft.project.project import Project
 from weft.runs.progress import read_progress
-from weft.runs.recorded_runs import compare_results, replay
+from weft.runs.recorded_runs import compare_results, record, replay
 from weft.store.event_log import last_event
 from weft.words import progress_text
 
 
-@click.command(name="replay")
+@click.group(name="recordings")
+def command() -> None:
+    """Save attempts as files; play a run again from them."""
+
+
+@command.command(name="save")
+@click.argument("name", metavar="TASK|RUN")
+@click.option(
+    "-o",
+    "--output",
+    "directory",
+    required=True,
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the recordings go.",
+)
+@json_option
+@click.pass_obj
+@pass_project
+def save(project: Project, here: Path, name: str, directory: Path, as_json: bool) -> None:
+    """Save the attempts of a task or run as files.
+
+    Each file has the command line, the prompt, the output with its times, the calls of weft's
+    tools, the use, the exit and the change of an attempt, without secrets. An agent file with
+    `runs: recorded` and `from: DIRECTORY` plays them; `weft recordings play RUN` plays a whole run.
+    """
+    with project.open_store() as store:
+        done = record(project, store, name, (here / directory).resolve())
+    lines = [f"recorded {count(len(done.files), 'attempt')} in {directory}"]
+    lines += [f"left out: {reason}" for reason in done.left_out]
+    show(done, lines, as_json=as_json)
+
+
+@command.command(name="play")
 @click.argument("name", metavar="RUN")
 @click.option(
     "--from",
@@ -30,7 +64,7 @@ from weft.words import progress_text
 @json_option
 @click.pass_obj
 @pass_project
-def command(
+def play(
     project: Project, here: Path, name: str, directory: Path | None, fast: bool, as_json: bool
 ) -> int:
     """Run a run again, with recordings instead of agents.
@@ -57,23 +91,19 @@ def command(
         followed = follow(project, store, what)
         progress = read_progress(store, made.run)
     old, new = compare_results(project, made)
-    same = old == new
-    if as_json:
-        print_json(
-            {
-                "run": made.run,
-                "original": made.original,
-                "recordings": made.recordings,
-                "state": progress.run.state,
-                "tree": new,
-                "original_tree": old,
-                "same": same,
-                "seconds": round(time.monotonic() - began, 3),
-            }
-        )
-    else:
-        verdict = "the same tree" if same else "another tree"
-        say(f"{made.run}: {progress_text(progress.counts)}; {verdict} as {made.original}")
-        if not same:
-            say(f"compare: git diff weft/{made.original} weft/{made.run}")
-    return followed.code if followed.code else int(not same)
+    fields = {
+        "run": made.run,
+        "original": made.original,
+        "recordings": made.recordings,
+        "state": progress.run.state,
+        "tree": new,
+        "original_tree": old,
+        "same": old == new,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    verdict = "the same tree" if old == new else "another tree"
+    lines = [f"{made.run}: {progress_text(progress.counts)}; {verdict} as {made.original}"]
+    if old != new:
+        lines.append(f"compare: git diff weft/{made.original} weft/{made.run}")
+    show(fields, lines, as_json=as_json)
+    return followed.code if followed.code else int(old != new)

@@ -9,20 +9,22 @@ import time
 from pathlib import Path
 
 import click
-import msgspec
 
 from weft.candidate_records import Review
-from weft.cli.output import json_option, print_json, say
-from weft.cli.project_argument import pass_project
+from weft.cli.command_arguments import optional_task_argument, pass_project
+from weft.cli.output import json_option, print_json, say, show, table_width
 from weft.cli.review_text import read_comments, write_review
-from weft.cli.task_arguments import optional_task_argument
+from weft.cli.task_lines import list_comparison
 from weft.errors import InputError, Refused
 from weft.formats import clock, count
 from weft.gate.review_view import ReviewView, list_in_review, read_review
 from weft.git import common_directory
 from weft.git.disk import scratch_directory
+from weft.operations.registry import ask
+from weft.operations.steering import Choice
 from weft.process import run_attached
 from weft.project.project import Project
+from weft.runs.task_diff import compare_team
 from weft.store.reviews import accept_review, replace_comments, send_back_review
 
 ANSWERS = {"a": "accept", "s": "send back", "l": "later"}
@@ -40,6 +42,14 @@ ANSWERS = {"a": "accept", "s": "send back", "l": "later"}
 @click.option(
     "--candidate", metavar="ID", help="The candidate you decide on; refused if another is shown."
 )
+@click.option("--compare", is_flag=True, help="Compare the candidates of the task's team.")
+@click.option(
+    "--choose",
+    "entrant",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Let the candidate of entrant N land for its team.",
+)
 @json_option
 @pass_project
 def command(
@@ -48,6 +58,8 @@ def command(
     accept: bool,
     sent: str | None,
     candidate: str | None,
+    compare: bool,
+    entrant: int | None,
     as_json: bool,
 ) -> None:
     """Show work that waits for your review; accept or send back.
@@ -56,13 +68,27 @@ def command(
     comments on lines of their own below the line they concern, then accept, send back or leave it
     for later. Elsewhere the text is printed; edit it and give it to --send-back. A text without
     quoted lines is one comment on the whole.
+
+    The task of a team: --compare shows checks, cost and diffs of its candidates side by side;
+    --choose takes one, stops the other entrants and keeps their candidates. The chosen candidate
+    has to pass the checks of the gate as any other; if it fails, its agent makes it again.
     """
-    if accept and sent is not None:
-        raise InputError("Give --accept or --send-back, not both.")
+    decisions = [accept, sent is not None, compare, entrant is not None]
+    if sum(decisions) > 1:
+        raise InputError("Give one of --accept, --send-back, --compare and --choose.")
     if name is None:
-        if accept or sent is not None:
+        if any(decisions):
             raise InputError("Name the task to decide on; `weft review` lists those in review.")
         _list(project, as_json)
+        return
+    if compare:
+        comparison = compare_team(project, name)
+        show(comparison, list_comparison(comparison, table_width()), as_json=as_json)
+        return
+    if entrant is not None:
+        with project.open_store() as store:
+            done = ask(project, store, "choose", Choice(task=name, entrant=entrant))
+        show(done, [done.text], as_json=as_json)
         return
     view = read_review(project, name)
     _refuse_other(view, candidate)
@@ -71,7 +97,7 @@ def command(
     elif sent is not None:
         _print(_send_back(project, view, _read(sent)), view, as_json)
     elif as_json:
-        print_json(msgspec.to_builtins(view))
+        print_json(view)
     elif sys.stdin.isatty() and sys.stdout.isatty():
         _ask(project, view)
     else:
@@ -80,14 +106,11 @@ def command(
 
 def _list(project: Project, as_json: bool) -> None:
     items = list_in_review(project)
-    if as_json:
-        print_json([msgspec.to_builtins(item) for item in items])
-        return
+    lines = ["No work waits for your review."] if not items else []
     for item in items:
-        say(f"{item.name}, round {item.round}, since {clock(item.since)}: {item.title}")
-        say(f"    weft review {item.name}")
-    if not items:
-        say("No work waits for your review.")
+        lines.append(f"{item.name}, round {item.round}, since {clock(item.since)}: {item.title}")
+        lines.append(f"    weft review {item.name}")
+    show(items, lines, as_json=as_json)
 
 
 def _refuse_other(view: ReviewView, candidate: str | None) -> None:
@@ -120,12 +143,13 @@ def _send_back(project: Project, view: ReviewView, text: str) -> Review:
 
 
 def _print(review: Review, view: ReviewView, as_json: bool) -> None:
-    if as_json:
-        print_json(msgspec.to_builtins(review))
-    elif review.state == "accepted":
-        say(f"Candidate {review.entry} of {view.item.name} is accepted and queues to land.")
+    if review.state == "accepted":
+        text = f"Candidate {review.entry} of {view.item.name} is accepted and queues to land."
     else:
-        say(f"{view.item.name} is sent back: its agent gets round {review.round} of your comments.")
+        text = (
+            f"{view.item.name} is sent back: its agent gets round {review.round} of your comments."
+        )
+    show(review, [text], as_json=as_json)
 
 
 def _ask(project: Project, view: ReviewView) -> None:

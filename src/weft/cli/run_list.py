@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from weft.cli.output import json_option, print_json, print_table, say
-from weft.cli.project_argument import pass_project
+from weft.cli.command_arguments import pass_project
+from weft.cli.output import json_option, print_json, print_table, say, show
 from weft.config import command_line
 from weft.formats import count
 from weft.project.project import Project, get_project
@@ -54,10 +54,7 @@ def update_command(project: Project, run: str, as_json: bool) -> None:
     running agents go on as they were started.
     """
     done = update_settings(project, run)
-    if as_json:
-        print_json({name: getattr(done, name) for name in ("text", "changed", "run", "state")})
-    else:
-        say(done.text)
+    show(done, [done.text], as_json=as_json)
 
 
 def difference_lines(run: str, differences: Sequence[str]) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import socket
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import click
@@ -66,7 +66,7 @@ def command(
 ) -> int:
     """Serve the page, the API and the tools, and run tasks.
 
-    It works until interrupted. The page is at /: --open opens it, `weft page` prints a link to it.
+    It works until interrupted. The page is at /: --open opens it, `weft open` prints a link to it.
 
     Agents and programs show a token (`weft token create`); one for you is left in a file that
     only you can read, where `weft --server` finds it. Any number of servers may share one store.
@@ -106,7 +106,7 @@ def command(
 
 @contextmanager
 def _addressed(project: Project, url: str, outside: str) -> Iterator[None]:
-    """Leave the address for `weft page` and for advice while this server listens."""
+    """Leave the address for `weft open` and for advice while this server listens."""
     keep_address(project, url, outside)
     try:
         yield
@@ -138,7 +138,7 @@ def _tell(url: str, token: Path, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps({"event": "serving", "url": url, "token_file": str(token)}))
     else:
-        say(f"weft serves {url} (`weft page` prints a link); a token for you is in {token}")
+        say(f"weft serves {url} (`weft open` prints a link); a token for you is in {token}")
 
 
 def _serve_and_work(
@@ -153,10 +153,7 @@ def _serve_and_work(
     as_json: bool,
 ) -> None:
     async def beside(site: Site, worker: str) -> None:
-        async with tools.running(), anyio.create_task_group() as group:
-            group.start_soon(listen, app, listening)
-            group.start_soon(tools.answer_at_the_end)
-            group.start_soon(guard, site, worker)
+        await _answer(app, tools, listening, guard, site, worker)
 
     journal = WorkerLog(store, after=last_event(store), as_json=as_json)
     with suppress(Interrupted):
@@ -174,10 +171,21 @@ def _serve_and_work(
 
 def _only_serve(store: Store, app: FastAPI, tools: McpApp, listening: socket) -> None:
     async def work() -> None:
-        async with tools.running(), anyio.create_task_group() as group:
-            group.start_soon(listen, app, listening)
-            group.start_soon(tools.answer_at_the_end)
-            group.start_soon(tend, store)
-            notify_ready()
+        notify_ready()  # the socket listens already
+        await _answer(app, tools, listening, tend, store)
 
     run_until_asked(work, lambda: stop_waiting(app))
+
+
+async def _answer(
+    app: FastAPI,
+    tools: McpApp,
+    listening: socket,
+    beside: Callable[..., Coroutine[Any, Any, None]],
+    *arguments: object,
+) -> None:
+    """Answer requests, and run `beside` as long."""
+    async with tools.running(), anyio.create_task_group() as group:
+        group.start_soon(listen, app, listening)
+        group.start_soon(tools.answer_at_the_end)
+        group.start_soon(beside, *arguments)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from weft.cli.output import say
 from weft.cli.poll_interval import ONE_TASK
-from weft.cli.wait_advice import list_advice
+from weft.cli.task_lines import list_advice
 from weft.cli.worker_loops import look_on_there, serve
 from weft.model import TERMINAL, Event, Grant, State
 from weft.project.project import Project

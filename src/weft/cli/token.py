@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from weft.cli.output import json_option, print_json, print_table, say
-from weft.cli.project_argument import pass_project, pass_store
+from weft.cli.command_arguments import Duration, pass_project, pass_store
+from weft.cli.output import json_option, print_json, print_table, show
 from weft.errors import InputError
 from weft.formats import clock
 from weft.model import EVERY_AGENT, Token
@@ -25,25 +24,6 @@ from weft.store.tokens import (
     list_tokens,
     revoke_token,
 )
-
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-class Duration(click.ParamType[float]):
-    """`90s`, `15m`, `12h`, `30d`; a bare number is seconds. `examples` are named in its error."""
-
-    name = "duration"
-
-    def __init__(self, examples: str) -> None:
-        self._examples = examples
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        match = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(value), re.ASCII)
-        if match is None or int(match[1]) == 0:
-            self.fail(f"{value!r} is no duration; write {self._examples}.", param, ctx)
-        return float(int(match[1]) * _UNITS[match[2] or "s"])
 
 
 @click.group(name="token")
@@ -128,10 +108,7 @@ def create(
             )
     if project.server is None:
         _warn_of_unknown_agents(project.root, named)
-    if as_json:
-        print_json({**as_dict(token), "secret": text})
-    else:
-        say(text)
+    show({**as_dict(token), "secret": text}, [text], as_json=as_json)
 
 
 def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:
@@ -178,13 +155,11 @@ def revoke(store: Store, token: str, as_json: bool) -> None:
     now = time.time()
     known = find_token(store, token, now=now)
     changed = revoke_token(store, known.id, now=now)
-    if as_json:
-        print_json({"id": known.id, "revoked": changed})
-        return
     called = f"Token {known.id} ({known.name})"
-    say(f"{called} is revoked." if changed else f"{called} was revoked before.")
+    lines = [f"{called} is revoked." if changed else f"{called} was revoked before."]
     if JOIN in known.scopes:
-        say("Hosts that joined with it stay; `weft token revoke HOST` ends a host.")
+        lines.append("Hosts that joined with it stay; `weft token revoke HOST` ends a host.")
+    show({"id": known.id, "revoked": changed}, lines, as_json=as_json)
 
 
 def _agents(token: Token) -> str:
@@ -209,15 +184,10 @@ def _state(token: Token, now: float) -> str:
 
 
 def as_dict(token: Token) -> dict[str, Any]:
+    fields = ("id", "name", "tenant", "created", "expires", "revoked", "uses")
     return {
-        "id": token.id,
-        "name": token.name,
+        **{name: getattr(token, name) for name in fields},
         "scopes": sorted(token.scopes),
-        "tenant": token.tenant,
         "agents": None if token.agents is None else sorted(token.agents),
-        "created": token.created,
-        "expires": token.expires,
-        "revoked": token.revoked,
-        "uses": token.uses,
         "host": token.worker,
     }

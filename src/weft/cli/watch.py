@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 
 import click
 
+from weft.cli.command_arguments import pass_project
 from weft.cli.event_lines import stream
 from weft.cli.output import json_option, say
 from weft.cli.poll_interval import LIVE
-from weft.cli.project_argument import pass_project
 from weft.cli.run_text import Out, RunLines
 from weft.cli.view import LiveView, is_possible, open_view
 from weft.cli.worker_loops import look_on

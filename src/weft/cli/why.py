@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import click
-from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from weft.candidate_records import CheckVerdict
-from weft.cli.output import json_option, print_json, say
-from weft.cli.project_argument import pass_store
-from weft.cli.silence_lines import list_silence_lines
-from weft.cli.task_arguments import print_chosen_run, task_argument
-from weft.cli.team_lines import describe_team, list_entrants, list_steps
-from weft.cli.wait_advice import list_advice
+from weft.cli.command_arguments import pass_store, print_chosen_run, task_argument
+from weft.cli.output import json_option, show
+from weft.cli.task_lines import (
+    describe_team,
+    list_advice,
+    list_entrants,
+    list_silence_lines,
+    list_steps,
+)
 from weft.formats import (
     bounded_line,
     clock,
@@ -59,11 +61,9 @@ def command(store: Store, name: str, as_json: bool) -> None:
     now = time.time()
     why = explain_task(store, name, now=now)
     print_chosen_run(store, name, why.task.id)
-    if as_json:
-        print_json(as_dict(why))
-    else:
-        for line in lines(why, now, store.find_server):
-            say(bounded_line(line, f"weft why {full_label(why.task)} --json"))
+    more = f"weft why {full_label(why.task)} --json"
+    shown = (bounded_line(line, more) for line in lines(why, now, store.find_server))
+    show(as_dict(why), shown, as_json=as_json)
 
 
 def lines(why: Explanation, now: float, server: Callable[[], str] = str) -> Iterator[str]:
@@ -197,18 +197,18 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "since": task.since,
         "reason": task.reason,
         "until": task.until,
-        "predicted": [to_builtins(file) for file in task.request.predicted],
+        "predicted": task.request.predicted,
         "outside": list(list_outside(why.events)),
-        "waits": [asdict(wait) for wait in why.waits],
-        "obstacles": list(why.obstacles),
-        "place": None if why.place is None else asdict(why.place),
+        "waits": why.waits,
+        "obstacles": why.obstacles,
+        "place": why.place,
         "gate": None if why.gate is None else _gate_dict(why.gate),
         "attempts": [
             {**asdict(attempt), "host": why.hosts.get(attempt.worker, "")}
             for attempt in why.attempts
         ],
-        "team": to_builtins(why.team),
-        "hops": [asdict(hop) for hop in why.hops],
+        "team": why.team,
+        "hops": why.hops,
         "silent_since": why.holder and why.holder.silent_since,
         "events": [{"id": e.id, "at": e.at, "kind": e.kind, **e.data} for e in why.events],
     }
@@ -233,5 +233,5 @@ def _gate_dict(gate: AtGate) -> dict[str, Any]:
             }
             for verdict in gate.verdicts
         ],
-        "conflicts": [asdict(conflict) for conflict in gate.conflicts],
+        "conflicts": gate.conflicts,
     }

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from msgspec import Struct
 
-from weft.cli.label_option import read_labels
+from weft.cli.command_arguments import Duration, read_labels
 from weft.cli.output import json_option, say, worker_slots_option
 from weft.cli.poll_interval import A_RUN
-from weft.cli.token import Duration
 from weft.cli.worker_loops import serve
 from weft.errors import InputError, StoreError
 from weft.formats import duration
@@ -32,7 +32,6 @@ from weft.words import full_label
 from weft.worker.engine import Interrupted, ToldToLeave, guard
 from weft.worker.heartbeat import WorkerTraits
 
-STORE: Final = "WEFT_STORE"
 _STARTS: Final = ("task_admitted", "attempt_adopted")
 _AT_ONCE: Final = 1000  # events
 
@@ -43,12 +42,6 @@ _AT_ONCE: Final = 1000  # events
     "--server",
     metavar="URL",
     help="Work for this server, from any directory. Default: WEFT_SERVER.",
-)
-@click.option(
-    "--store",
-    "store_url",
-    metavar="URL",
-    help="Work on this store. Default: WEFT_STORE, or `url` under [store] in weft.toml.",
 )
 @click.option(
     "--token-file",
@@ -88,7 +81,6 @@ def command(
     directory: Path,
     slots: int | None,
     server: str | None,
-    store_url: str | None,
     token_file: Path | None,
     exit_when_idle: float | None,
     labels: tuple[str, ...],
@@ -110,7 +102,7 @@ def command(
     After a crash this is what goes on: agents that still run are adopted, what they did
     meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s
     (SHUTDOWN_TIMEOUT, in milliseconds); what has not ended then is handed back. Twice is at once.
-    `weft worker --leave`, with the same server or store, hands back at once: agents are stopped,
+    `weft worker --leave`, with the same server, hands back at once: agents are stopped,
     their work is kept, and their tasks start again elsewhere without a lost attempt.
 
     With --json each attempt and each check for home that starts or ends is one JSON object on a
@@ -119,34 +111,40 @@ def command(
     """
     if server is not None:
         os.environ[SERVER] = server
-    if store_url is not None:
-        if server is not None:
-            raise InputError("Give --server or --store: a server has its own store.")
-        os.environ[STORE] = store_url
-        os.environ.pop(SERVER, None)
     if leave:
         if slots or token_file or exit_when_idle or labels or checks:
-            raise InputError("--leave ends workers: of the other options give --server or --store.")
-        from weft.cli.worker_departure import leave_host  # late: few commands need it
+            raise InputError("--leave ends workers: of the other options give --server.")
+        from weft.cli.host_worker import leave_host  # late: few commands need it
 
         return leave_host(directory, as_json=as_json)
-    traits = WorkerTraits(labels=labels, alone=True)
+    options = WorkerOptions(
+        slots=slots,
+        traits=WorkerTraits(labels=labels, alone=True),
+        idle=exit_when_idle,
+        checks=None if checks is None else checks == "yes",
+        as_json=as_json,
+    )
     if os.environ.get(SERVER):
-        from weft.cli.host_worker import (  # late: HTTP takes time to import
-            HostOptions,
-            work_for_server,
-        )
+        from weft.cli.host_worker import work_for_server  # late: HTTP takes time to import
 
-        options = HostOptions(
-            slots=slots,
-            traits=traits,
-            idle=exit_when_idle,
-            checks=None if checks is None else checks == "yes",
-            as_json=as_json,
-        )
-        return work_for_server(directory, token_file, options)
-    if token_file is not None:
+        work_for_server(directory, token_file, options)
+    elif token_file is not None:
         raise InputError("--token-file is for --server: a worker beside its store needs no token.")
+    else:
+        _work_at_home(directory, options)
+    return 0
+
+
+class WorkerOptions(Struct, frozen=True, kw_only=True):
+    slots: int | None
+    traits: WorkerTraits
+    idle: float | None
+    checks: bool | None  # None: at home yes, elsewhere as the token says
+    as_json: bool
+
+
+def _work_at_home(directory: Path, options: WorkerOptions) -> None:
+    """Run the tasks of this repository until interrupted or idle."""
     try:
         project = get_local_project(directory, os.environ)
     except NotARepository:
@@ -154,21 +152,22 @@ def command(
             f"{directory.resolve()} is in no git repository. Start `weft worker` in the repository "
             "whose tasks it takes; on another machine give --server URL."
         ) from None
-    slots = slots or project.config.worker_slots
+    slots = options.slots or project.config.worker_slots
     with project.open_store() as store:
-        journal = WorkerLog(store, after=last_event(store), idle=exit_when_idle, as_json=as_json)
+        journal = WorkerLog(
+            store, after=last_event(store), idle=options.idle, as_json=options.as_json
+        )
         with suppress(Interrupted):
             serve(
                 project,
                 store,
                 journal.begin,
                 slots=slots,
-                traits=traits,
+                traits=options.traits,
                 beside=guard,
-                checks=checks != "no",
+                checks=options.checks is not False,
             )
         journal.read()
-    return 0
 
 
 class WorkerLog:

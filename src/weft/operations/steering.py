@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from weft import bounds
 from weft.admission.capacity import MOST, is_consumable
 from weft.errors import Forbidden, InputError, Refused
-from weft.formats import micro_dollars
+from weft.formats import dollars, micro_dollars
 from weft.model import Run
 from weft.operations.identity import ADMIN, WORK, has, may_steer
 from weft.operations.registry import Occasion, operation
@@ -57,7 +57,9 @@ class NamedAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CancelAsked(NamedAsked, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    reason: Annotated[str, Meta(max_length=bounds.REASON)] = ""
+    reason: Annotated[
+        str, Meta(max_length=bounds.REASON, description="A sentence for the log.")
+    ] = ""
 
 
 class AgentAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,7 +75,7 @@ class LimitAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DrainAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    undo: bool = False
+    undo: Annotated[bool, Meta(description="Let tasks start again.")] = False
 
 
 class MessageSent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -170,9 +172,12 @@ def resume_agent(setting: Occasion, asked: AgentAsked) -> ControlResult:
 @operation("Set a limit", ADMIN)
 def set_limit(setting: Occasion, asked: LimitAsked) -> ControlResult:
     """Set a limit for every process. A lower limit stops no running task; 0 pauses."""
-    before = put_limit(setting.store, asked.resource, _read_amount(asked), now=setting.now)
-    text = f"The limit {asked.resource} is {asked.capacity} from now on."
-    return ControlResult(text=text, changed=before != _read_amount(asked))
+    amount = _read_amount(asked)
+    before = put_limit(setting.store, asked.resource, amount, now=setting.now)
+    write = dollars if is_consumable(asked.resource) else str
+    was = "not set" if before is None else write(before)
+    text = f"The limit {asked.resource} is {write(amount)} from now on; it was {was}."
+    return ControlResult(text=text, changed=before != amount)
 
 
 def _read_amount(asked: LimitAsked) -> int:
@@ -180,11 +185,12 @@ def _read_amount(asked: LimitAsked) -> int:
         return asked.capacity
     text = asked.capacity
     if is_consumable(asked.resource):
-        amount = micro_dollars(text)
+        amount, kind = micro_dollars(text), "in dollars, 0 or more and below a million"
     else:
         amount = int(text) if text.isascii() and text.isdecimal() else None
-    if amount is None:
-        raise InputError(f"{text!r} is no value of the limit {asked.resource}.")
+        kind = f"a whole number, 0 or more and at most {MOST}"
+    if amount is None or amount > MOST:
+        raise InputError(f"The limit {asked.resource} is {kind}, not {text!r}; 0 pauses it.")
     return amount
 
 

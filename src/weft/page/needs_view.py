@@ -64,7 +64,7 @@ def _bulk_bar(view: NeedsView) -> Html | None:
     kinds = {decision.item.kind for decision in view.decisions}
     buttons: list[Html] = []
     if "question" in kinds:
-        buttons.append(bulk_button("approve", "Approve picked", "weft approve TASK…"))
+        buttons.append(bulk_button("approve", "Approve picked", "weft answer TASK… --yes"))
     if kinds & {"blocked", "ended"}:
         buttons.append(bulk_button("retry", "Retry picked", "weft retry TASK…"))
         buttons.append(bulk_button("skip", "Skip picked", "weft skip TASK…"))
@@ -174,11 +174,11 @@ def _answers(decision: Decision) -> Iterator[Html]:
     task = decision.task
     assert task is not None
     name = full_label(task)
-    yield act_button("approve", "Approve", f"weft approve {name}", {"task": task.id}, key="a")
+    yield act_button("approve", "Approve", f"weft answer {name} --yes", {"task": task.id}, key="a")
     yield act_form(
         "reject",
         "Reject…",
-        f'weft reject {name} "…"',
+        f'weft answer {name} --no "…"',
         {"task": task.id},
         text_area("text", "Reason", draft=f"reject-{task.id}", required=True),
         key="r",

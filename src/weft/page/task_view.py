@@ -318,7 +318,7 @@ def _entrant_cells(
         yield act_button(
             "choose",
             f"Choose {entrant.number}",
-            f"weft choose {full_label(task)} {entrant.number}",
+            f"weft review {full_label(task)} --choose {entrant.number}",
             {"task": task.id, "entrant": entrant.number},
         )
     elif choose:

@@ -366,7 +366,7 @@ def _asked(asked: AskedWork, runs: Iterable[str]) -> AttentionItem:
         case "ready":
             kind = "question"
             text = f"asks you: {first_line(asked.title)}"
-            do = (f"weft approve {name}", f'weft reject {name} "…"')
+            do = (f"weft answer {name} --yes", f'weft answer {name} --no "…"')
         case "gating":
             kind = "review"
             text, do = f"waits for your review: {first_line(asked.title)}", (f"weft review {name}",)

@@ -1,4 +1,4 @@
-"""`weft record` and `weft replay`: attempts as files, and a run that plays them again."""
+"""`weft recordings`: attempts as files, and a run that plays them again."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def record(project: Project, store: Store, name: str, directory: Path) -> Record
     """Record the ended attempts of a task, or of all tasks of a run, as files of a directory."""
     if project.server is not None:
         raise InputError(
-            "The output of agents is on the server's machine: run `weft record` there, in the "
-            "repository."
+            "The output of agents is on the server's machine: run `weft recordings save` there, in "
+            "the repository."
         )
     named = get_named(store, name)
     run = named.id if isinstance(named, Run) else named.run
@@ -93,12 +93,12 @@ def replay(
     """Submit a run again, on the same base, with agents that play its recordings."""
     if project.server is not None:
         raise InputError(
-            "Recordings are played on the server's machine: run `weft replay` there, in the "
-            "repository."
+            "Recordings are played on the server's machine: run `weft recordings play` there, in "
+            "the repository."
         )
     named = get_named(store, name)
     if not isinstance(named, Run):
-        raise InputError(f"{name} is a task; `weft replay` plays a whole run.")
+        raise InputError(f"{name} is a task; `weft recordings play` plays a whole run.")
     if directory is None:
         directory = get_recordings(git.common_directory(project.root), named.id)
         record(project, store, named.id, directory)
@@ -136,7 +136,7 @@ def _submit(
         id=run,
         repo=original.repo,
         tenant=original.tenant,
-        plan=f"weft replay {original.id}",
+        plan=f"weft recordings play {original.id}",
         base=original.base,
         limits=limits,
         alternates=original.alternates,

@@ -116,6 +116,5 @@ def _hint(text: str, names: Iterable[str]) -> str:
     words = list(dict.fromkeys(names))
     same = [word for word in words if word.endswith(f"/{text}")]
     close = same or get_close_matches(text, words, n=1, cutoff=0.5)
-    return (
-        f" Did you mean {close[0]}?" if close else " `weft tasks` and `weft runs` list the names."
-    )
+    lists = " `weft ps --tasks` and `weft runs` list the names."
+    return f" Did you mean {close[0]}?" if close else lists

@@ -230,4 +230,5 @@ def find_entrant(tx: Transaction, team: int, number: int) -> int:
         if row["number"] == number:
             return int(row["task"])
     label = row_records.label(get_task_row(tx, team))
-    raise NotFound(f"Task {label} has no entrant {number}; `weft compare {label}` lists them.")
+    cure = f"`weft review {label} --compare` lists them"
+    raise NotFound(f"Task {label} has no entrant {number}; {cure}.")

@@ -105,7 +105,7 @@ def queue(tx: Transaction, *, now: float, most: int) -> tuple[list[tuple[Task, l
 
 def _before_admission(tx: Transaction, row: Row, scene: AdmissionRows) -> list[Wait]:
     if row["agent"] == HUMAN:
-        cure = f"`weft approve {task_label(row['id'], row['run'], row['name'])}`"
+        cure = f"`weft answer {task_label(row['id'], row['run'], row['name'])} --yes`"
         return [_wait("person", HUMAN, f"waiting for your answer ({cure})")]
     who = candidate(tx, row, rank(tx, row, scene.now))
     if who is None:

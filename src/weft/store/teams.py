@@ -223,8 +223,8 @@ def _give_up(tx: Transaction, task: Row, decision: TeamDecision, *, now: float) 
     name = row_records.label(task)
     entrants = len(tx.all("entrants_of", team=task["id"]))
     reason = (
-        f"none of its {entrants} entrants passed; `weft compare {name}` shows them, "
-        f"`weft choose {name} NUMBER` takes one"
+        f"none of its {entrants} entrants passed; `weft review {name} --compare` shows them, "
+        f"`weft review {name} --choose N` takes one"
     )
     tx.run("set_team_state", task=task["id"], state="undecided", winner=None)
     _log_steps(tx, task, decision.steps, now=now)

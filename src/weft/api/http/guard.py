@@ -41,7 +41,7 @@ GIT: Final = "/git/"
 """The path of repositories, for the git of worker hosts."""
 
 _PAGE: Final = "/page/"
-_NO_PAGE: Final = "The link of this page is used up or not valid; `weft page` prints a new link."
+_NO_PAGE: Final = "The link of this page is used up or not valid; `weft open` prints a new link."
 _CLOSED: Final = ("/v1/", "/metrics", "/mcp", _PAGE)
 _SHELL: Final = "/"  # without data: a link in a message of another site may lead to it
 _SITES: Final = (b"origin", b"sec-fetch-site")

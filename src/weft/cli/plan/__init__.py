@@ -9,14 +9,14 @@ import click
 from weft.cli.command_group import CommandGroup, CommandTable
 
 COMMANDS: Final[CommandTable] = {
-    "annotate": ("weft.cli.plan.annotate", "Find tasks of a plan that could run in parallel."),
-    "check": ("weft.cli.plan.check", "Report every problem of a plan, like a compiler."),
-    "from-issues": ("weft.cli.plan.from_issues", "Write a plan.md from open issues of the forge."),
-    "new": ("weft.cli.plan.new", "Write a plan.md for a goal, or one to start from."),
-    "predict": ("weft.cli.plan.predict", "Predict the files that tasks will change."),
-    "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
-    "split": ("weft.cli.plan.split", "Propose subtasks for a task that is worth splitting."),
-    "state": ("weft.cli.plan.state", "Write the running phases of a plan as parallel_state.json."),
+    "annotate": ("plan.annotate", "Find tasks of a plan that could run in parallel."),
+    "check": ("plan.check", "Report every problem of a plan, like a compiler."),
+    "from-issues": ("plan.new:from_issues", "Write a plan.md from open issues of the forge."),
+    "new": ("plan.new", "Write a plan.md for a goal, or one to start from."),
+    "predict": ("plan.predict", "Predict the files that tasks will change."),
+    "show": ("plan.check:show", "Draw a plan: its dependencies and its predicted schedule."),
+    "split": ("plan.split", "Propose subtasks for a task that is worth splitting."),
+    "state": ("plan.check:state", "Write the running phases of a plan as parallel_state.json."),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from weft import git
-from weft.cli.output import json_option, print_json
+from weft.cli.output import json_option, show
 from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import count, plain
@@ -76,11 +76,14 @@ def command(
     if write and advice.data != source.data:
         advice = plan_file.update(directory / file, propose)
         written = not advice.left_alone
-    if as_json:
-        print_json(_as_json(file, advice, written))
-    else:
-        for line in _lines(file, advice, written, advice.data != source.data):
-            click.echo(plain(line))
+    fields = {
+        "file": file,
+        "left_alone": advice.left_alone,
+        "written": written,
+        "phases": advice.phases,
+    }
+    lines = _lines(file, advice, written, advice.data != source.data)
+    show(fields, map(plain, lines), as_json=as_json)
     return 0
 
 
@@ -133,29 +136,3 @@ def _phase(phase: PhaseAdvice) -> Iterator[str]:
         ]
         how = " (predicted)" if task.predicted else ""
         yield f"  {task.id}  {'; '.join(parts) or 'files not known'}{how}"
-
-
-def _as_json(file: str, advice: Advice, written: bool) -> dict[str, object]:
-    return {
-        "file": file,
-        "left_alone": advice.left_alone,
-        "written": written,
-        "phases": [
-            {
-                "label": phase.label,
-                "parallel": phase.parallel,
-                "reason": phase.reason,
-                "tasks": [
-                    {
-                        "id": task.id,
-                        "files": list(task.files),
-                        "predicted": task.predicted,
-                        "reads": list(task.reads),
-                        "depends": list(task.depends),
-                    }
-                    for task in phase.tasks
-                ],
-            }
-            for phase in advice.phases
-        ],
-    }

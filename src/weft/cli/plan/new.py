@@ -1,21 +1,24 @@
-"""`weft plan new`"""
+"""`weft plan new` and `weft plan from-issues`"""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
+from msgspec.structs import asdict
 
-from weft.cli.output import json_option, print_json, say
+from weft.cli.output import json_option, show
 from weft.errors import InputError
+from weft.forge.forge_command import call
+from weft.forge.forge_tools import list_issues
+from weft.forge.issue_plan import find_needs, read_issues, write_plan
+from weft.formats import count
 from weft.plan.plan_prose import TEMPLATE
+from weft.project.warning_log import show_warnings
 from weft.runs import plan_file
-
-if TYPE_CHECKING:
-    from weft.cli.plan.planner_rounds import PlanningResult
 
 _STANDARD_INPUT: Final = "-"
 
@@ -63,11 +66,8 @@ def command(
     text = "\n\n".join(part for part in (goal, _read_goal(directory, source)) if part is not None)
     if goal is None and source is None:
         _write(path, TEMPLATE)
-        if as_json:
-            print_json({"file": output})
-        else:
-            say(f"Wrote {output}: replace its two tasks by your own.")
-            say(f"next: weft plan check {output}")
+        lines = [f"Wrote {output}: replace its two tasks by your own."]
+        show({"file": output}, [*lines, f"next: weft plan check {output}"], as_json=as_json)
         return 0
     return _plan(directory, text, agent, output, as_json=as_json)
 
@@ -84,31 +84,15 @@ def _read_goal(directory: Path, source: str | None) -> str | None:
 
 
 def _plan(directory: Path, goal: str, agent: str | None, output: str, *, as_json: bool) -> int:
-    from weft.cli.plan import planner_rounds  # late: the example needs no worker
-    from weft.project.project import get_project
-    from weft.runs.planner import find_planner, judge_answer, request_plan, require_goal
+    from weft.cli.plan import planner_questions  # late: the example needs no worker
 
-    require_goal(goal)
-    project = get_project(directory, os.environ)
-    planner = find_planner(project, agent)
-    result = planner_rounds.run_rounds(
-        project,
-        planner,
-        lambda last: request_plan(project, goal, planner, last),
-        lambda answer: judge_answer(project, answer, output),
-        quiet=as_json,
-    )
+    result = planner_questions.write_plan(directory, goal, agent, output, quiet=as_json)
     if result.plan is not None:
         _write(directory / output, result.plan)
-    if as_json:
-        print_json(planner_rounds.as_json(result, output))
-    else:
-        for line in planner_rounds.result_lines(result, output):
-            say(line)
-    return _status(result)
-
-
-def _status(result: PlanningResult) -> int:
+    fields = asdict(result)
+    del fields["plan"]
+    fields = {"file": None if result.plan is None else output, **fields}
+    show(fields, planner_questions.result_lines(result, output), as_json=as_json)
     if result.interrupted:
         return 130
     return 0 if result.plan is not None and not result.problems else 1
@@ -116,3 +100,43 @@ def _status(result: PlanningResult) -> int:
 
 def _write(path: Path, text: str) -> None:
     plan_file.write_over(path, text.encode(), ours=lambda _: True, kind="plan")
+
+
+@click.command(name="from-issues")
+@click.argument("file", default="plan.md", metavar="[FILE]")
+@click.option("--label", "labels", multiple=True, help="Only issues with this label; repeatable.")
+@click.option("--milestone", help="Only issues of this milestone, by number or title.")
+@json_option
+@click.pass_obj
+def from_issues(
+    directory: Path, file: str, labels: tuple[str, ...], milestone: str | None, as_json: bool
+) -> None:
+    """Write a plan.md from open issues of the forge.
+
+    Your own `gh` lists the issues. The number of an issue is the id of its task and stands in the
+    commit that lands; "depends on #12" and task lists become dependencies. FILE is plan.md unless
+    you name another, and must not exist.
+
+    Example: weft plan from-issues --label bug
+    """
+    show_warnings()
+    path = directory / file
+    if os.path.lexists(path):
+        raise InputError(f"{file} exists already; name another file, or move it away.")
+    answer = call(list_issues(labels, milestone), directory=directory, environment=os.environ)
+    issues = read_issues(answer)
+    if not issues:
+        raise InputError("The forge has no open issue of that kind, so no plan was written.")
+    text, unmet = write_plan(issues)
+    with path.open("x", encoding="utf-8") as plan:
+        plan.write(text)
+    tasks = [{"issue": issue.number, "needs": find_needs(issue)} for issue in issues]
+    lines = [
+        *(
+            f"issue #{need.issue} needs #{need.need}, which is closed or not asked for: left out"
+            for need in unmet
+        ),
+        f"Wrote {count(len(issues), 'task')} to {file}.",
+        f"next: weft plan check {file}",
+    ]
+    show({"file": file, "tasks": tasks}, lines, as_json=as_json)

@@ -145,7 +145,7 @@ def _ask(
     quiet: bool,
 ) -> PlanPrediction:
     """Let a planner name the files of the tasks that the history says too little about."""
-    from weft.cli.plan.planned_split import ask_for_files  # late: it needs a worker
+    from weft.cli.plan.planner_questions import ask_for_files  # late: it needs a worker
 
     is_young = bool(predictor.explain_disuse())
     tasks = [

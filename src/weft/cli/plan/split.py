@@ -11,7 +11,7 @@ import click
 from msgspec import Struct, to_builtins
 
 from weft import plan
-from weft.cli.output import json_option, print_json, say
+from weft.cli.output import json_option, show
 from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import duration, listed, plain
@@ -77,11 +77,9 @@ def command(
     if write:
         for proposal in paying:
             _write(directory / file, source, proposal)
-    if as_json:
-        print_json([_as_json(proposal, written=write) for proposal in proposals])
-    else:
-        for line in _lines(proposals, checked, file, written=write):
-            say(plain(line))
+    fields = [_as_json(proposal, written=write) for proposal in proposals]
+    lines = _lines(proposals, checked, file, written=write)
+    show(fields, map(plain, lines), as_json=as_json)
     return 0 if task is None or paying else 1
 
 
@@ -111,11 +109,11 @@ def _propose(
     if not split.advice.pays:
         return SplitProposal(split=split)
     if asks:
-        from weft.cli.plan.planned_split import ask_planner  # late: it needs a worker
+        from weft.cli.plan.planner_questions import ask_planner  # late: it needs a worker
 
         planned = ask_planner(directory, split, agent, quiet=quiet)
         if planned is not None:
-            return SplitProposal(split=split, parts=tuple(planned.parts), by=planned.agent)
+            return SplitProposal(split=split, parts=planned[1], by=planned[0])
     return SplitProposal(split=split, parts=tuple(write_texts(split.task, split.advice.parts)))
 
 
@@ -167,7 +165,7 @@ def _as_json(proposal: SplitProposal, *, written: bool) -> dict[str, Any]:
     return {
         **advice_json(proposal.split),
         "by": proposal.by if proposal.parts else None,
-        "subtasks": [to_builtins(part) for part in proposal.parts],
+        "subtasks": proposal.parts,
         "written": written and bool(proposal.parts),
     }
 

@@ -1,13 +1,18 @@
-"""Teams as lines for people: entrants, the steps of the choice, and diffs side by side."""
+"""Lines about tasks for several commands: teams, silent workers, and workers that are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
-from weft.formats import count, dollars, duration, first_line
-from weft.runs.task_diff import ComparedEntrant
+from weft.cli.output import table_width, wrap_words
+from weft.formats import count, dollars, duration, first_line, whole_line
+from weft.host_labels import worker_command
+from weft.model import Wait, Worker
+from weft.process.process_identity import get_place
+from weft.runs.host_list import explain_silence, is_dead_here
+from weft.runs.task_diff import ComparedEntrant, TeamComparison
 from weft.store.team_views import EntrantView, TeamView
 from weft.words import ENTRANT_RESULTS
 
@@ -55,6 +60,19 @@ def _fate(entrant: EntrantView) -> str:
     return ", ".join(parts)
 
 
+def list_comparison(comparison: TeamComparison, width: int) -> Iterator[str]:
+    """Yield the entrants of a team, the steps of the choice and the diffs side by side."""
+    yield f"task {comparison.name}: {comparison.title}"
+    if comparison.reason:
+        yield whole_line(comparison.reason)
+    yield describe_team(comparison.team)
+    yield from list_entrants(comparison.team)
+    if comparison.team.steps:
+        yield "choice"
+    yield from list_steps(comparison.team)
+    yield from list_diffs(comparison.entrants, width)
+
+
 def list_diffs(entrants: Sequence[ComparedEntrant], width: int) -> Iterator[str]:
     """Return the diffs in columns, or below each other if the columns would be too narrow; then
     name the entrants without a change."""
@@ -88,3 +106,19 @@ def _columns(texts: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 def _fit(text: str, width: int) -> str:
     return text[: width - 1] + "…" if len(text) > width else text.ljust(width)
+
+
+def list_silence_lines(worker: Worker) -> list[str]:
+    text = explain_silence(worker, get_place(), gone=is_dead_here(worker))
+    width = table_width()
+    return [*wrap_words(f"  ! {text.fact}", width), *wrap_words(f"      {text.advice}", width)]
+
+
+def list_advice(waits: Iterable[Wait], find_server: Callable[[], str]) -> Iterator[str]:
+    """Yield the command that starts each missing worker, with the address of a server if any."""
+    for wait in waits:
+        if wait.kind == "label":
+            labels = wait.subject.split(",")
+            command = worker_command(labels, find_server())
+            noun = "label" if len(labels) == 1 else "labels"
+            yield f"start it on a machine that has the {noun}: `{command}`"

@@ -1,4 +1,4 @@
-"""`weft logs`"""
+"""`weft logs` and `weft diff`"""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from typing import Final
 
 import click
 
-from weft.cli.output import json_option, printable
-from weft.cli.project_argument import pass_project
-from weft.cli.task_arguments import print_chosen_run, task_argument
+from weft.cli.command_arguments import pass_project, print_chosen_run, task_argument
+from weft.cli.output import json_option, print_json, printable
 from weft.project.project import Project
 from weft.runs.attempt_output import LogLine, TaskLog
+from weft.runs.task_diff import TaskDiff, get_diff
 from weft.runs.task_names import get_named_task
 
 
@@ -25,7 +26,7 @@ from weft.runs.task_names import get_named_task
 @click.option("--raw", is_flag=True, help="Lines as the program printed them.")
 @json_option
 @pass_project
-def command(
+def logs(
     project: Project,
     name: str,
     follow: bool,
@@ -52,10 +53,10 @@ def command(
         if attempt is not None or not follow:
             chosen = log.get_attempt(attempt)
         output = log.follow(attempt) if follow else log.read(chosen)
-        show(output, as_json=as_json, exact=raw)
+        _print_log(output, as_json=as_json, exact=raw)
 
 
-def show(output: Iterable[LogLine], *, as_json: bool, exact: bool) -> None:
+def _print_log(output: Iterable[LogLine], *, as_json: bool, exact: bool) -> None:
     """Print lines as they come; raw lines byte by byte, unless they go to a terminal."""
     exact = exact and not sys.stdout.isatty()
     last: int | None = None
@@ -68,3 +69,45 @@ def show(output: Iterable[LogLine], *, as_json: bool, exact: bool) -> None:
             click.echo(f"— attempt {line.attempt} —")
         last = line.attempt
         click.echo(os.fsencode(line.text) if exact else printable(line.text))
+
+
+_COLOURS: Final = (("+++", None), ("---", None), ("+", "green"), ("-", "red"), ("@@", "cyan"))
+
+
+@click.command(name="diff")
+@task_argument
+@json_option
+@pass_project
+def diff(project: Project, name: str, as_json: bool) -> None:
+    """Show the changes of a task, landed or not.
+
+    What has not landed is shown as its latest attempt left it. Not on a terminal it is a patch,
+    byte by byte: weft diff 2.3 | git apply
+    """
+    change = get_diff(project, name)
+    with project.open_store() as store:
+        print_chosen_run(store, name, change.task)
+    if as_json:
+        print_json(
+            {
+                "task": change.task,
+                "attempt": change.attempt,
+                "landed": change.landed,
+                "base": change.base,
+                "commit": change.commit,
+                "diff": change.patch.decode(errors="replace"),
+            }
+        )
+    elif sys.stdout.isatty():
+        _print_patch(change)
+    else:
+        click.echo(change.patch, nl=False)
+
+
+def _print_patch(change: TaskDiff) -> None:
+    """Print a patch for people; agents' text cannot steer the terminal, the colours are weft's."""
+    which = "landed" if change.attempt is None else f"attempt {change.attempt}"
+    click.echo(printable(f"{change.name}, {which}: {change.base[:12]}..{change.commit[:12]}"))
+    for line in change.patch.decode(errors="replace").splitlines():
+        colour = next((colour for start, colour in _COLOURS if line.startswith(start)), None)
+        click.echo(click.style(printable(line), fg=colour))

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.cli.output import say
-from weft.cli.task_follower import TaskFollower, follow_to_end
 from weft.errors import InputError
-from weft.formats import count, dollars, duration
-from weft.model import TERMINAL, Event, State
+from weft.formats import count
+from weft.model import TERMINAL, State
 from weft.plan.plan_records import Problem
-from weft.plan.problems import shorten
 from weft.project.project import Project
 from weft.runs import single_task
 from weft.runs.plan_request import LastPlan
-from weft.runs.plan_words import problem_lines
 from weft.runs.planner import ROUNDS, JudgedPlan
 from weft.store import Store
-from weft.store.event_log import last_event
 from weft.store.tasks import cancel, get_task
 
-_WIDTH = 76  # columns of a line of the planner's
+Attend = Callable[[Store, int], int]
+"""Wait until a task has ended; return 130 if a person would not wait."""
 
 
 class PlanningResult(Struct, frozen=True, kw_only=True):
@@ -46,16 +41,15 @@ def run_rounds(
     planner: str,
     request: Callable[[LastPlan | None], int],
     judge: Callable[[str], JudgedPlan],
-    *,
-    quiet: bool,
+    attend: Attend,
+    tell: Callable[[str], None],
 ) -> PlanningResult:
     """Have a planner write a plan, in `ROUNDS` rounds at most.
 
     `request` submits the task of a round and returns its number; `judge` finds the plan in an
-    answer, and its problems.
+    answer, and its problems. `tell` takes a line for people.
     """
-    if not quiet:
-        say("reading the repository and its history …")
+    tell("reading the repository and its history …")
     result = PlanningResult(agent=planner)
     last: LastPlan | None = None
     with project.open_store() as store:
@@ -66,7 +60,8 @@ def run_rounds(
                 if last is None:
                     raise
                 return replace(result, end=str(error))
-            result, answer = _run_round(project, store, task, result, quiet=quiet)
+            tell(f"round {result.rounds + 1} of at most {ROUNDS}: {planner} is planning …")
+            result, answer = _run_round(store, task, result, attend)
             if answer is None:
                 return result
             judged = judge(answer)
@@ -74,7 +69,8 @@ def run_rounds(
             result = _add_plan(result, judged)
             if end := _find_end(result, judged, again=again):
                 return replace(result, end="" if end == _GOOD else end)
-            _tell_problems(judged, quiet=quiet)
+            for line in _problem_lines(judged):
+                tell(line)
             last = LastPlan(
                 task=task,
                 plan=judged.plan,
@@ -106,18 +102,14 @@ def _add_plan(result: PlanningResult, judged: JudgedPlan) -> PlanningResult:
 
 
 def _run_round(
-    project: Project, store: Store, task: int, result: PlanningResult, *, quiet: bool
+    store: Store, task: int, result: PlanningResult, attend: Attend
 ) -> tuple[PlanningResult, str | None]:
-    """Run a planner's task to its end; return its answer, None if there is none."""
-    number = result.rounds + 1
-    if not quiet:
-        say(f"round {number} of at most {ROUNDS}: {result.agent} is planning …")
-    follower = PlannerFollower(store, task, after=last_event(store), quiet=quiet)
-    status = follow_to_end(project, store, task, follower)
+    """Wait for the end of a planner's task; return its answer, None if there is none."""
+    status = attend(store, task)
     use = single_task.summary(store, task)
     result = replace(
         result,
-        rounds=number,
+        rounds=result.rounds + 1,
         seconds=result.seconds + use["seconds"],
         tokens=result.tokens + use["tokens"],
         micro_usd=result.micro_usd + use["micro_usd"],
@@ -134,64 +126,10 @@ def _run_round(
     return replace(result, end=end), None
 
 
-class PlannerFollower(TaskFollower):
-    """Prints the progress of a planner, a line for each message or tool; not its plan."""
-
-    def _tell_report(self, report: Mapping[str, Any]) -> None:
-        if report["type"] == "text":
-            text = report["text"].strip()
-        elif report["type"] == "tool":
-            text = f"{report['name']} {report['detail']}".strip()
-        else:
-            return
-        if text:
-            self._say(f"  {shorten(text.splitlines()[0], _WIDTH)}")
-
-    def _tell_result(self, result: str) -> None:
-        """Print nothing: the plan is in its file."""
-
-    def tell(self, event: Event) -> None:
-        if event.kind != "attempt_finished" or event.data["outcome"] != "success":
-            super().tell(event)
-
-
-def _tell_problems(judged: JudgedPlan, *, quiet: bool) -> None:
-    if quiet:
-        return
+def _problem_lines(judged: JudgedPlan) -> Iterator[str]:
     if judged.plan is None:
-        say("  its answer has no plan; it is asked again")
-    else:
-        say(f"  {count(len(judged.problems), 'problem')} in its plan; it is asked to solve them:")
-        for problem in judged.problems[:5]:
-            say(f"    line {problem.line}: {problem.message} [{problem.code}]")
-
-
-def as_json(result: PlanningResult, file: str) -> dict[str, Any]:
-    fields: dict[str, Any] = to_builtins(result)
-    del fields["plan"]
-    return {"file": None if result.plan is None else file, **fields}
-
-
-def result_lines(result: PlanningResult, file: str) -> Iterator[str]:
-    """Yield the end of the rounds for people: problems, cost and next step."""
-    yield ""
-    for problem in result.problems:
-        yield from problem_lines(problem)
-    if result.end:
-        yield result.end
-    if result.plan is None:
-        yield "No plan was written."
-    else:
-        wrong = count(len(result.problems), "problem") if result.problems else "no problems"
-        yield f"Wrote {file}: {count(result.tasks, 'task')}, {wrong}. Nothing was run."
-    yield describe_cost(result)
-    if result.plan is not None:
-        edit = f"edit {file}, then weft plan check {file}"
-        yield f"next: {edit if result.problems else f'weft plan show {file}'}"
-
-
-def describe_cost(result: PlanningResult) -> str:
-    tokens = f", {result.tokens:,} tokens" if result.tokens else ""
-    cost = dollars(result.micro_usd) if result.micro_usd else "no reported cost"
-    rounds = count(result.rounds, "round")
-    return f"Planning took {rounds}, {duration(result.seconds)}{tokens}, {cost}."
+        yield "  its answer has no plan; it is asked again"
+        return
+    yield f"  {count(len(judged.problems), 'problem')} in its plan; it is asked to solve them:"
+    for problem in judged.problems[:5]:
+        yield f"    line {problem.line}: {problem.message} [{problem.code}]"
