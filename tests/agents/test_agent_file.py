@@ -99,6 +99,28 @@ def test_what_init_writes_is_a_valid_agent(file: Path) -> None:
 
 
 @each_case(
+    ("settings", "provider"),
+    [
+        ("runs: claude", "anthropic"),
+        ("runs: codex", "openai"),
+        ("runs: gemini", "google"),
+        ("runs: opencode", "opencode"),
+        ("runs: opencode\nmodel: openrouter/some/model", "openrouter"),
+        ("runs: opencode\nmodel: a b/some", "opencode"),
+        ("runs: claude\nmodel: arn:aws:bedrock:profile/some", "anthropic"),
+        ("runs: claude\nprovider: bedrock", "bedrock"),
+        ("runs: [/opt/bin/claude, -p]", "anthropic"),
+        ("runs: aider --yes", None),
+        ("runs: aider --yes\nprovider: acme", "acme"),
+        ("runs: scripted", None),
+    ],
+)
+def test_an_agent_has_the_provider_of_its_program(settings: str, provider: str | None) -> None:
+    """An agent with a provider counts towards `llm`."""
+    assert read(f"---\n{settings}\n---\n").provider == provider
+
+
+@each_case(
     ("runs", "adapter", "command"),
     [
         ("claude", "claude", ()),

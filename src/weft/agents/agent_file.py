@@ -12,7 +12,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from weft.agents import file_values, frontmatter, template
+from weft.agents.adapters import find_provider
 from weft.agents.agent import (
     ARG_TYPES,
     COMMAND,
@@ -68,9 +71,10 @@ def parse_agent(text: str, *, name: str, file: str) -> Agent:
     if settings["runs"] not in (SCRIPTED, RECORDED):
         settings.setdefault("sandbox", BoxKind.ON)
     template.check(document.body, file, document.body_line)
-    return Agent(
+    agent = Agent(
         name=name, file=file, template=document.body, template_line=document.body_line, **settings
     )
+    return replace(agent, provider=find_provider(agent))
 
 
 Parser = Callable[[Field], dict[str, Any]]
@@ -256,7 +260,7 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "capabilities": _one("capabilities", file_values.parse_names),
     # labels that a worker must have to run it: gpu, arm64
     "needs_labels": _labels,
-    # the provider whose limit and rate limits count
+    # the provider whose limit and rate limits count; known for the programs that weft knows
     "provider": _one("provider", file_values.parse_name),
     # dollars for a million tokens, where the program reports no cost
     "prices": _prices,

@@ -16,9 +16,6 @@ from weft.config import FILE
 from weft.errors import InputError
 from weft.maintenance.detection import Detection
 
-PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
-"""Program → provider. opencode talks to several providers."""
-
 
 class WrittenFile(Struct, frozen=True, kw_only=True):
     path: str  # relative to the repository's root
@@ -66,10 +63,7 @@ def _settings(template: str, detection: Detection) -> str:
 
 
 def _with_program(template: str, program: str) -> str:
-    provider = PROVIDERS.get(program)
-    line = f"provider: {provider}\n" if provider else ""
-    text = template.replace("provider: anthropic\n", line, 1)
-    return text.replace("runs: claude\n", f"runs: {program}\nsandbox: on\n", 1)
+    return template.replace("runs: claude\n", f"runs: {program}\nsandbox: on\n", 1)
 
 
 def _write(root: Path, name: str, text: str) -> WrittenFile:

@@ -168,6 +168,7 @@ def _play(agent: Agent, settings: RunSettings) -> Agent:
         args=("--fast",) if settings.fast else (),
         command=(),
         model=None,
+        provider=None,
         sandbox=BoxKind.OFF,
         env_passed=(),
         tools=(),

@@ -37,3 +37,14 @@ ADAPTERS: Final[Mapping[str, Adapter]] = MappingProxyType(
 
 def get_adapter(agent: Agent) -> Adapter:
     return ADAPTERS[agent.runs]
+
+
+def find_provider(agent: Agent) -> str | None:
+    """Return the provider that an agent's program asks; None if it talks to no known model."""
+    if agent.provider:
+        return agent.provider
+    program = agent.command[0].rpartition("/")[2] if agent.command else agent.runs
+    facts = ADAPTERS.get(program, command_adapter).FACTS
+    named, slash, _ = (agent.model or "").partition("/")
+    is_named = facts.names_provider and slash and named.replace("-", "").isalnum()
+    return (named if is_named else facts.provider) or None

@@ -42,6 +42,8 @@ class Journal(Struct, frozen=True, kw_only=True):
 
 class Facts(Struct, frozen=True, kw_only=True):
     program: str  # the program to install; empty: the agent file names it
+    provider: str = ""  # the provider of its models; empty: it talks to no model
+    names_provider: bool = False  # its models are called `provider/model`
     first_signal: signal.Signals  # ends it cleanly
     idle: float  # seconds without a line after which it is taken to hang
     says_result: bool  # whether ending well shows in its output; otherwise exit code 0 does

@@ -27,6 +27,7 @@ _ENVIRONMENT: Final = {
 
 FACTS: Final = adapter.Facts(
     program="claude",
+    provider="anthropic",
     first_signal=signal.SIGTERM,
     idle=900,
     says_result=True,

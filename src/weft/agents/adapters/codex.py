@@ -22,6 +22,7 @@ from weft.model import ErrorClass
 
 FACTS: Final = adapter.Facts(
     program="codex",
+    provider="openai",
     first_signal=signal.SIGINT,
     idle=900,
     says_result=True,

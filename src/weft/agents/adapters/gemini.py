@@ -185,6 +185,7 @@ def read_telemetry(text: str) -> tuple[events.Event, ...]:
 
 FACTS: Final = adapter.Facts(
     program="gemini",
+    provider="google",
     first_signal=signal.SIGTERM,
     idle=1200,
     says_result=True,

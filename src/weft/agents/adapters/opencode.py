@@ -121,6 +121,8 @@ def read_error(line: bytes) -> tuple[events.Event, ...]:
 
 FACTS: Final = adapter.Facts(
     program="opencode",
+    provider="opencode",
+    names_provider=True,
     first_signal=signal.SIGTERM,
     idle=1200,
     says_result=True,
