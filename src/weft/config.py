@@ -161,7 +161,7 @@ _OF_THE_HOST: Final = ("root", "first_port", "ports", "spare_ram_mb", "spare_dis
 class SandboxSettings(Struct, frozen=True, kw_only=True):
     """The parts of a box that all programs share."""
 
-    image: str = ""  # of containers; without it no box is a container
+    image: str = ""  # of containers, or a path ending in devcontainer.json; without it none
     engine: tuple[str, ...] = ()  # the container engine; without it podman, then docker
     options: tuple[str, ...] = ()  # further words after `run`
     read: tuple[str, ...] = ()  # paths that every box reads: `/…` or `~/…`

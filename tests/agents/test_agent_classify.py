@@ -153,6 +153,8 @@ CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]]
     ([], None, None, "", CRASH),
     ([], -11, None, "rate limit", CRASH),
     ([], -200, None, "", CRASH),
+    ([], -9, None, "", CRASH),
+    ([], 137, None, "rate limit", CRASH),
     ([], 127, None, "", CONFIG),
     ([], 126, None, "", CONFIG),
     ([], 0, None, "", CRASH),
@@ -379,3 +381,12 @@ def test_any_mixture_of_lines_has_an_ending(chosen: list[tuple[str, bytes]], sta
 def test_lines_that_mean_nothing_are_counted() -> None:
     assert seen([Unknown(3), TextEvent("x"), Unknown(9)]).unknown == 2
     assert AttemptEnd().unknown == 0
+
+
+@pytest.mark.parametrize("status", [-9, 137])
+def test_an_agent_that_the_kernel_killed_is_said_to_have_run_out_of_memory(status: int) -> None:
+    """Status 137 comes from a box."""
+    failure = end([], status)
+    assert failure is not None
+    assert "memory ran out" in failure.reason
+    assert "`memory` under `sandbox:`" in failure.reason

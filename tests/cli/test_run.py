@@ -17,6 +17,7 @@ from wait_until import PATIENCE, wait_until
 from weft.store import open_store
 from weft.store.tasks import retry
 
+ONE_TASK = plan("Write a: one.txt: write one.txt 1")
 TWO = plan("Write a: one.txt: write one.txt 1", "Write b: two.txt: write two.txt 2")
 
 
@@ -394,3 +395,42 @@ def test_subtasks_that_make_the_same_file_land_one_on_the_other(project: Project
         if json.loads(row["data"])["outcome"] == "scope"
     ]
     assert "the next attempt starts on the result of " in sent_back
+
+
+def test_llm_bounds_agents_whose_file_names_no_provider(project: Project, tmp_path: Path) -> None:
+    program, go = tmp_path / "claude", tmp_path / "go"
+    program.write_text(
+        f"#!/bin/sh\ntouch {tmp_path}/runs.$$\nwhile ! [ -e {go} ]; do sleep 0.05; done\n"
+    )
+    program.chmod(0o755)
+    project.agent("implement", f"[{program}]")
+    assert project.weft("limits", "set", "llm", "1").returncode == 0
+    project.write(plan("A: a.txt: x", "B: b.txt: x", "C: c.txt: x"))
+    with project.start("run", "plan.md", "--slots", "3") as running:
+        try:
+            wait_until(lambda: list(tmp_path.glob("runs.*")))
+            limits = {row["resource"]: row for row in project.answer("limits", "--json")["limits"]}
+            assert (limits["llm"]["used"], limits["llm"]["capacity"]) == (1, 1)
+            assert len(list(tmp_path.glob("runs.*"))) == 1
+        finally:
+            go.touch()
+            running.wait(PATIENCE)
+
+
+def test_a_run_without_a_box_says_so_wherever_people_look(project: Project) -> None:
+    project.agent("implement", "[sh, -c, 'echo 1 > one.txt']", "sandbox: off\n")
+    project.settings('[gate]\nsandbox = "off"\n')
+    project.write(ONE_TASK)
+    project.weft("run", "plan.md")
+    words = "off for checks and set-up (`sandbox` under [gate]) and implement (`sandbox:` in"
+    for command in (("runs",), ("report",), ("doctor",), ("init", "--yes")):
+        done = project.weft(*command)
+        assert words in " ".join(done.stdout.split()), (command, done.stdout, done.stderr)
+    assert words in project.answer("report", "--json")["unboxed"]
+
+
+def test_a_boxed_run_says_nothing_of_boxes(project: Project) -> None:
+    project.write(ONE_TASK)
+    assert project.weft("run", "plan.md").returncode == 0
+    for command in (("runs",), ("report",)):
+        assert "off for" not in project.weft(*command).stdout

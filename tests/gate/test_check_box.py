@@ -9,7 +9,9 @@ import pytest
 
 from gate.gate_run import Stage, drive, gate_site, task
 from weft.config import BoxKind, WorkspaceSettings
+from weft.model import TaskRequest
 from weft.process.box import available
+from weft.store.reviews import accept_review, list_reviews
 
 ATTACK = """
 cat ~/.ssh/id && exit 9
@@ -92,3 +94,26 @@ def test_a_gate_without_a_box_runs_checks_with_the_users_rights(stage: Stage, us
     with gate_site(stage, run=line, sandbox=BoxKind.OFF, environment=environment) as site:
         drive(stage, lambda: stage.are(a="done"), site=site)
     assert (user / "stolen").read_text() == "key\n"
+
+
+def test_nothing_of_a_candidate_runs_outside_before_or_after_its_acceptance(
+    stage: Stage, user: Path
+) -> None:
+    """The check runs a script of the candidate, again after trunk has moved."""
+    stage.submit([task("a", request=TaskRequest(review=True)), task("b")])
+    attack = f"cat ~/.ssh/id > {user}/stolen\necho harm > {stage.root}/harm\ntrue\n"
+    stage.bring("a", {"src/a": attack})
+    run = ("sh", "-c", "! grep -q ssh src/a || sh src/a")
+    environment = {**os.environ, "HOME": str(user)}
+    with gate_site(stage, run=run, sandbox=BoxKind.ON, environment=environment) as site:
+        drive(stage, lambda: bool(list_reviews(stage.store, stage.numbers["a"])), site=site)
+        stage.bring("b", {"src/b": "b = 2\n"})
+        drive(stage, lambda: stage.are(b="done"), site=site)
+        assert_unharmed(stage, user)
+        checks = stage.check_runs()
+        [review] = list_reviews(stage.store, stage.numbers["a"])
+        accept_review(stage.store, review.entry, now=5)
+        drive(stage, lambda: stage.are(a="done"), site=site)
+        assert stage.check_runs() == checks + 1
+    assert_unharmed(stage, user)
+    assert not (user / "stolen").exists()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from agents.streams import agent
 from cases import each_case
+from repositories import make_repository
 from weft.agents.agent import RECORDED
-from weft.maintenance.agent_trial import explain
+from weft.maintenance.agent_trial import explain, throw_away
 from weft.model import ErrorClass
+from weft.project.project import get_project
+from weft.project.site import read_agent
 
 
 @each_case("problem", list(ErrorClass))
@@ -38,3 +43,15 @@ def test_the_cause_of_a_recorded_agent_is_told() -> None:
     reason = "No recording fits attempt 1 of task trial: there are no recordings."
     played = replace(agent("claude"), runs=RECORDED)
     assert explain(played, "played", ErrorClass.CONFIG, reason) == reason
+
+
+def test_a_trial_has_the_boxes_of_the_project(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "project")
+    (root / "weft.toml").write_text('[sandbox]\nimage = ".devcontainer.json"\nread = ["/srv"]\n')
+    (root / ".weft" / "agents").mkdir(parents=True)
+    (root / ".weft" / "agents" / "some.md").write_text("---\nruns: claude\n---\nDo it.\n")
+    project = get_project(root, {})
+    with throw_away(project, read_agent(root, "some")) as trial:
+        sandbox = trial.project.config.sandbox
+        assert sandbox.read == ("/srv",)
+        assert sandbox.image == str(root / ".devcontainer.json")

@@ -10,22 +10,26 @@ import ctypes
 import os
 import pty
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
 
 from disk_directory import tmp_path as tmp_path
 from process.supervision import Stage
-from weft.config import BoxKind
-from weft.process import attempt_files
+from wait_until import wait_until
+from weft.config import BoxKind, WorkspaceSettings
+from weft.process import attempt_files, cgroup
 from weft.process.agent_process import Spawn
 from weft.process.box import (
     Able,
@@ -38,6 +42,8 @@ from weft.process.box import (
     remove_command,
 )
 from weft.process.tool_chains import find_tool_chains
+from weft.workspace.setup import name_container, tear_down
+from weft.workspace.workspace_records import Record, Terms, WorkspacePhase, WorkspacePool
 
 IMAGE = "weft-test-box"
 ENGINE = ("podman", "--runtime", "runc")
@@ -118,13 +124,19 @@ def enter(box: Box, spawn: Spawn) -> Spawn:
     )
 
 
-def run_boxed(stage: Stage, box: Box, program: str, home: Path | None = None) -> str:
+def run_boxed(
+    stage: Stage, box: Box, program: str, home: Path | None = None, user: int | None = None
+) -> str:
     """Run a Python program in a box; return its output."""
-    spawn = stage.spawn(sys.executable, "-S", "-c", program, stage.token)
+    # This interpreter may be in the home of root.
+    python = "/usr/bin/python3" if user == ORDINARY else sys.executable
+    spawn = stage.spawn(python, "-S", "-c", program, stage.token)
     variables = dict(spawn.environment) | ({} if home is None else {"HOME": str(home)})
     place = box.writable[0] if box.writable else spawn.cwd
     spawn = replace(spawn, environment=variables, cwd=place)
-    ended = anyio.run(stage.start(enter(box, spawn)).wait_ended)
+    spawn = enter(box, spawn)
+    spawn = replace(spawn, argv=(*(become(user) if user is not None else ()), *spawn.argv))
+    ended = anyio.run(stage.start(spawn).wait_ended)
     assert ended.code == 0, (stage.directory / attempt_files.STDERR).read_text() + ended.unstarted
     return stage.output()
 
@@ -146,18 +158,25 @@ PROBES: dict[str, tuple[str, set[BoxKind]]] = {
     "signal weft": ("os.kill(WEFT, 0)", ALL),
     "read shadow passwords": ("open('/etc/shadow').read()[0]", ALL),
     "write a system directory": ("open('/usr/lib/weft-probe', 'w')", ALL),
-    "connect to an abstract socket": ("unix(ABSTRACT)", {BoxKind.BWRAP, BoxKind.LANDLOCK}),
+    "connect to an abstract socket": ("unix(ABSTRACT)", ALL),
     "connect to a socket in /tmp": ("unix(SOCKET)", NAMESPACES),
     "change the mode of a file": ("os.chmod(OUTSIDE + '/file', 0o777)", NAMESPACES),
     "change the time of a file": ("os.utime(OUTSIDE + '/file', (1, 1))", NAMESPACES),
+    "change the owner of a file": ("os.chown(OUTSIDE + '/file', *OWNER)", NAMESPACES),
     "change an attribute of a file": (
         "os.setxattr(OUTSIDE + '/file', 'user.x', b'y')",
         NAMESPACES,
     ),
-    "change the limits of weft": (
+    "read the limits of weft": (
         "import resource; resource.prlimit(WEFT, resource.RLIMIT_NOFILE)",
         NAMESPACES,
     ),
+    "change the limits of weft": (
+        "import resource; resource.prlimit(WEFT, resource.RLIMIT_CORE, (0, 0))",
+        NAMESPACES,
+    ),
+    "connect to a terminal multiplexer": ("unix(MULTIPLEXER)", NAMESPACES),
+    "queue a message": ("queue(QUEUE)", NAMESPACES),
     "open a terminal of the user": ("os.close(os.open(TERMINAL, os.O_WRONLY))", NAMESPACES),
     "attach shared memory": ("attach(SEGMENT)", NAMESPACES),
     "open shared memory by name": ("open('/dev/shm/' + SHARED, 'r+b').write(b'x')", ALL),
@@ -169,6 +188,7 @@ NETWORK_PROBES = {
     "connect by TCP Fast Open": "fast_open()",
     "connect by MPTCP": "stream(262).connect(TCP)",
     "send by UDP": "send_udp()",
+    "listen where others connect": "listen()",
 }
 
 PRELUDE = """
@@ -186,6 +206,18 @@ def stream(protocol=0):
 def fast_open():
     if stream().sendto(b"x", socket.MSG_FASTOPEN, TCP) != 1:
         raise OSError
+def queue(number):
+    libc = ctypes.CDLL(None, use_errno=True)
+    message = ctypes.create_string_buffer(bytes([1, *15 * [0]]))
+    if libc.msgsnd(number, message, 1, 0) < 0:
+        raise OSError(ctypes.get_errno(), "msgsnd")
+def listen():
+    server = socket.create_server(("127.0.0.1", 0))
+    with open("port.half", "w") as file:
+        file.write(str(server.getsockname()[1]))
+    os.rename("port.half", "port")
+    server.settimeout(3)
+    server.accept()
 def send_udp():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.settimeout(1)
@@ -200,8 +232,32 @@ def probe(name, text):
 """
 
 
+ROOT, ORDINARY = 0, 54_321
+"""Users that attack: an ordinary one needs no entry in the system's list of users."""
+
+
+def become(user: int) -> tuple[str, ...]:
+    """Return the words that start a program as another user."""
+    if user == os.geteuid():
+        return ()
+    ids = (f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all")
+    return ("setpriv", *ids, "--bounding-set=-all", "--")
+
+
 @pytest.fixture
-def outside(tmp_path: Path) -> Iterator[dict[str, object]]:
+def user(request: pytest.FixtureRequest, tmp_path: Path) -> int:
+    """The user of the attacks and their targets; without a parameter this one."""
+    asked: int | None = getattr(request, "param", None)
+    if asked is None or asked == os.geteuid():
+        return os.geteuid()
+    if os.geteuid() != ROOT:
+        pytest.skip("only root can become another user")
+    tmp_path.chmod(0o755)
+    return asked
+
+
+@pytest.fixture
+def outside(tmp_path: Path, user: int) -> Iterator[dict[str, object]]:
     """Things of the user's that attacks aim at."""
     place, home = tmp_path / "outside", tmp_path / "home"
     place.mkdir()
@@ -209,15 +265,18 @@ def outside(tmp_path: Path) -> Iterator[dict[str, object]]:
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "id").write_text("key")
     libc = ctypes.CDLL(None)
-    segment = libc.shmget(0, 4096, 0o600 | 0o1000)
+    segment = libc.shmget(0, 4096, 0o666 | 0o1000)
+    queue = libc.msgget(0, 0o666 | 0o1000)
     shared = Path("/dev/shm") / f"weft-probe-{os.getpid()}"
     shared.write_text("kept")
     short = Path(f"/tmp/weft-probe-{os.getpid()}")
     with ExitStack() as stack:
         stack.callback(libc.shmctl, segment, 0, None)
+        stack.callback(libc.msgctl, queue, 0, None)
         stack.callback(shared.unlink, missing_ok=True)
         stack.callback(short.unlink, missing_ok=True)
-        for name in (str(short), f"\0weft-probe-{os.getpid()}"):
+        multiplexer = Path(stack.enter_context(TemporaryDirectory(dir="/tmp"))) / "default"
+        for name in (str(short), str(multiplexer), f"\0weft-probe-{os.getpid()}"):
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(name)
             server.listen()
@@ -225,13 +284,29 @@ def outside(tmp_path: Path) -> Iterator[dict[str, object]]:
         stack.callback(os.close, leader)
         stack.callback(os.close, follower)
         tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        weft = stack.enter_context(subprocess.Popen([*become(user), "sleep", "600"]))
+        stack.callback(weft.kill)
+        terminal = os.ttyname(follower)
+        targets: tuple[Path, ...] = (
+            place,
+            *place.rglob("*"),
+            home,
+            *home.rglob("*"),
+            shared,
+            short,
+        )
+        for path in (*targets, multiplexer, multiplexer.parent, Path(terminal)):
+            os.chown(path, user, user)
         yield {
             "OUTSIDE": str(place),
             "HOME": str(home),
-            "WEFT": os.getpid(),
+            "WEFT": weft.pid,
+            "OWNER": (user, user),
+            "MULTIPLEXER": str(multiplexer),
+            "QUEUE": queue,
             "ABSTRACT": f"\0weft-probe-{os.getpid()}",
             "SOCKET": str(short),
-            "TERMINAL": os.ttyname(follower),
+            "TERMINAL": terminal,
             "SEGMENT": segment,
             "SHARED": shared.name,
             "TCP": tcp.getsockname(),
@@ -250,25 +325,37 @@ def write_probes(values: dict[str, object], probes: dict[str, str]) -> str:
     )
 
 
-@pytest.mark.parametrize("kind", [BoxKind.OFF, *sorted(ALL)])
+@pytest.mark.parametrize(
+    ("kind", "user"),
+    [
+        *((kind, ROOT) for kind in [BoxKind.OFF, *sorted(ALL)]),
+        *((kind, ORDINARY) for kind in (BoxKind.OFF, BoxKind.BWRAP, BoxKind.LANDLOCK)),
+    ],
+    indirect=["user"],
+)
 def test_no_attack_of_the_table_leaves_the_box(
     stage: Stage,
     tmp_path: Path,
     outside: dict[str, object],
     kind: BoxKind,
+    user: int,
     request: pytest.FixtureRequest,
 ) -> None:
     workspace, scratch = tmp_path / "workspace", tmp_path / "scratch"
-    workspace.mkdir()
-    scratch.mkdir()
+    for place in (workspace, scratch):
+        place.mkdir()
+        os.chown(place, user, user)
     box = make_box(request, kind, workspace, scratch=scratch)
+    if user == ORDINARY:
+        box = replace(box, readable=())
     probes = {name: text for name, (text, _) in PROBES.items()}
     if kind is BoxKind.OFF:  # these would harm this machine, or its user may not do them anyway
         for name in ("write a system directory", "write a kernel setting", "read shadow passwords"):
             del probes[name]
         # the last that deletes comes last
         probes["delete a file outside"] = probes.pop("delete a file outside")
-    output = run_boxed(stage, box, write_probes(outside, probes), Path(str(outside["HOME"])))
+    program = write_probes(outside, probes)
+    output = run_boxed(stage, box, program, Path(str(outside["HOME"])), user)
     if kind is BoxKind.OFF:
         assert probes.keys() - reached(output) == set()
         return
@@ -289,15 +376,28 @@ def test_a_box_without_network_reaches_no_address(
         udp.bind(("127.0.0.1", 0))
         outside["UDP"] = udp.getsockname()
         box = make_box(request, kind, tmp_path, network=False)
-        output = run_boxed(stage, box, write_probes(outside, NETWORK_PROBES))
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(connect_to_listener, tmp_path)
+            output = run_boxed(stage, box, write_probes(outside, NETWORK_PROBES))
         assert reached(output) == set()
         udp.setblocking(False)
         with pytest.raises(BlockingIOError):
             udp.recv(1)
         opened = Stage(tmp_path / "open", stage.launcher)
-        connect = {"connect by TCP": NETWORK_PROBES["connect by TCP"]}
+        names = {"connect by TCP", "listen where others connect"}
+        probes = write_probes(outside, {name: NETWORK_PROBES[name] for name in names})
         box = make_box(request, kind, tmp_path, network=True)
-        assert reached(run_boxed(opened, box, write_probes(outside, connect))) == {"connect by TCP"}
+        (tmp_path / "port").unlink()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(connect_to_listener, tmp_path)
+            assert reached(run_boxed(opened, box, probes)) == names
+
+
+def connect_to_listener(place: Path) -> None:
+    """Connect to the port that a boxed program announced, as another program would."""
+    wait_until((place / "port").exists)
+    with socket.socket() as client, suppress(ConnectionRefusedError):
+        client.connect(("127.0.0.1", int((place / "port").read_text())))
 
 
 @KINDS
@@ -401,6 +501,24 @@ def test_a_container_ends_although_its_wrapper_and_client_were_killed(
     assert stage.living() == []
 
 
+def test_the_container_of_a_set_up_ends_although_its_weft_was_killed(
+    stage: Stage, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    slot = WorkspacePool(common=tmp_path).slot(1)
+    slot.directory.mkdir(parents=True)
+    slot.write_record(Record(phase=WorkspacePhase.READY))
+    box, name = make_box(request, BoxKind.CONTAINER, tmp_path), name_container(slot)
+    argv, variables = enclose(box, ["sleep", "600"], os.environ, cwd=tmp_path, name=name)
+    spawn = replace(stage.spawn("true"), undo=remove_command(box, name))
+    with subprocess.Popen(argv, env=variables) as client:
+        wait_until(lambda: list_containers(spawn))
+        client.kill()
+    assert list_containers(spawn) != [], "it outlives its client"
+    terms = Terms(rules=WorkspaceSettings(setup=("true",)), box=box, environment=os.environ)
+    tear_down(slot, terms)
+    assert list_containers(spawn) == []
+
+
 @pytest.mark.parametrize(
     ("wanted", "able", "used", "warning"),
     [
@@ -460,3 +578,66 @@ def test_programs_are_found_wherever_people_install_them(tmp_path: Path) -> None
         *(tmp_path / "opt", tmp_path / "cellar" / "hop"),
     }
     assert set(places) == expected
+
+
+HUNGRY = """
+import os
+print(int(open("/proc/self/oom_score_adj").read()), flush=True)
+try:
+    held = bytearray(400 << 20)
+except MemoryError:
+    print("no memory")
+"""
+
+
+@pytest.mark.parametrize("kind", sorted(ALL))
+def test_memory_is_bounded_and_agents_end_before_weft(
+    stage: Stage, tmp_path: Path, kind: BoxKind, request: pytest.FixtureRequest
+) -> None:
+    box = replace(make_box(request, kind, tmp_path), memory=200 << 20)
+    spawn = enter(box, stage.spawn(sys.executable, "-S", "-c", HUNGRY, stage.token))
+    ended = anyio.run(stage.start(spawn).wait_ended)
+    score, *words = stage.output().split(maxsplit=1)
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    assert int(score) > own
+    # A bound of a process is an error that it sees; a bound of a control group ends it.
+    assert words == ["no memory\n"] or ended.code == 137 or ended.signal == signal.SIGKILL
+    assert stage.living() == []
+
+
+FORKING = """
+import os, time
+count = 0
+try:
+    for _ in range(200):
+        if os.fork() == 0:
+            time.sleep(600)
+        count += 1
+except OSError:
+    print("refused", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "user"),
+    [(BoxKind.BWRAP, ORDINARY), (BoxKind.LANDLOCK, ORDINARY), (BoxKind.CONTAINER, ROOT)],
+    indirect=["user"],
+)
+def test_processes_are_bounded(
+    stage: Stage, tmp_path: Path, kind: BoxKind, user: int, request: pytest.FixtureRequest
+) -> None:
+    place = tmp_path / "workspace"
+    place.mkdir()
+    os.chown(place, user, user)
+    box = replace(make_box(request, kind, place), processes=60)
+    box = replace(box, readable=()) if user == ORDINARY else box
+    assert "refused" in run_boxed(stage, box, FORKING, user=user)
+    assert stage.living() == []
+
+
+def test_a_control_group_gets_the_bounds_of_its_agent(tmp_path: Path) -> None:
+    for name in ("memory.max", "pids.max"):
+        (tmp_path / name).write_text("max")  # a real one forgets the former text
+    cgroup.bound(str(tmp_path), 1 << 30, 64)
+    assert (tmp_path / "memory.max").read_text() == "1073741824"
+    assert (tmp_path / "pids.max").read_text() == "64x"

@@ -18,6 +18,12 @@ from weft.agents import events, failure_text, reset_time
 from weft.agents.json_lines import clean, shorten
 from weft.model import ErrorClass
 
+_KILLED_IN_A_BOX: Final = 128 + signal.SIGKILL  # as bwrap, shells and container engines report it
+_KILLED: Final = (
+    "killed by SIGKILL, most likely because memory ran out; `memory` under `sandbox:` in its agent "
+    "file bounds it"
+)
+
 
 class Stop(StrEnum):
     """The reason why weft ended an agent that had not ended by itself."""
@@ -135,6 +141,8 @@ def classify(ending: Ending) -> Failure | None:
         return _failed(ending, failure_text.classify_text(text) or _by_exit(ending), text)
     if status is None:
         return _failed(ending, ErrorClass.CRASH, "weft did not see how it ended")
+    if status in (-signal.SIGKILL, _KILLED_IN_A_BOX):
+        return _failed(ending, ErrorClass.CRASH, _KILLED)
     if status < 0:
         return _failed(ending, ErrorClass.CRASH, f"killed by {_signal_name(-status)}")
     if status != 0:

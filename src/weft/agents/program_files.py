@@ -44,7 +44,10 @@ CREDENTIALS: Final = (
     *(xdg("CONFIG", name) for name in ("gcloud", "doctl", "hcloud", "heroku", "containers")),
     # forges and registries
     *_home(".git-credentials", ".npmrc", ".pypirc", ".gem/credentials"),
-    *_home(".cargo/credentials", ".cargo/credentials.toml"),
+    *_home(".cargo/credentials", ".cargo/credentials.toml", ".hex/hex.config", ".yarnrc.yml"),
+    *_home(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties"),
+    *_home(".composer/auth.json", ".nuget/NuGet", ".pub-cache/credentials.json", ".bundle/config"),
+    *(xdg("CONFIG", name) for name in ("composer", "NuGet", "github-copilot", "sops", "age")),
     *(xdg("CONFIG", name) for name in ("git/credentials", "gh", "glab-cli", "hub", "tea")),
     # browsers and mail
     *_home(".mozilla", ".thunderbird", "snap/firefox", "snap/chromium", ".var/app"),

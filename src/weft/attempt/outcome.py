@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ class AttemptWork(Struct, frozen=True, kw_only=True):
     escapes: tuple[str, ...]  # links that lead out of the repository
     conflicts: tuple[str, ...]  # files with conflicts left in them
     unusable: tuple[str, ...]  # files whose names git refuses
+
+
+_SETTINGS: Final = (".weft/", ".devcontainer/")
 
 
 class NextState(Struct, frozen=True, kw_only=True):
@@ -96,7 +100,7 @@ def find_unnamed_settings(paths: Iterable[str], claims: Sequence[str]) -> tuple[
 
 
 def is_settings(path: str) -> bool:
-    return path == SETTINGS_FILE or path.startswith(".weft/")
+    return path in (SETTINGS_FILE, ".devcontainer.json") or path.startswith(_SETTINGS)
 
 
 def refuse_settings(paths: Sequence[str]) -> Failure:

@@ -15,9 +15,9 @@ from weft.cli.output import json_option, print_json, say
 from weft.config import BoxKind, load
 from weft.maintenance.detection import Detection, detect, with_check
 from weft.maintenance.project_files import TEMPLATES, init
-from weft.project.agent_list import WITHOUT_SANDBOX
+from weft.project.agent_list import WITHOUT_SANDBOX, describe_unboxed
 from weft.project.project import get_project
-from weft.project.site import read_agent
+from weft.project.site import agent_names, read_agent, read_agent_file
 
 _NEXT = (
     'next: commit these files. Then try `weft do "Say hello" --agent try`, which',
@@ -51,7 +51,8 @@ def command(directory: Path, yes: bool, template: str | None, as_json: bool) -> 
     created = [file.path for file in written if file.created]
     kept = [file.path for file in written if not file.created]
     if not as_json:
-        for line in (*_found(detection), *_assumed(root, detection), *_unfit(root, template)):
+        lines = (*_found(detection), *_assumed(root, detection), *_unboxed(root))
+        for line in (*lines, *_unfit(root, template)):
             say(line)
         for path in created:
             say(f"created  {path}")
@@ -120,6 +121,12 @@ def _assumed(root: Path, detection: Detection) -> Iterator[str]:
         yield (
             f"WARNING  sandbox: OFF, since neither bwrap nor Landlock works here; {WITHOUT_SANDBOX}"
         )
+
+
+def _unboxed(root: Path) -> Iterator[str]:
+    files = {name: read_agent_file(root, name) for name in agent_names(root)}
+    if unboxed := describe_unboxed(load(root, {}).gate, files):
+        yield f"WARNING  sandbox: {unboxed}"
 
 
 def _unfit(root: Path, template: str | None) -> Iterator[str]:

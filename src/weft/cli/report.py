@@ -70,6 +70,8 @@ def lines(report: RunReport) -> Iterator[str]:
         f"{count(figures.checks, 'check')}{flaky}, "
         f"{figures.sent_back} sent back, {figures.tokens:,} tokens, {dollars(figures.micro_usd)}"
     )
+    if report.unboxed:
+        yield f"! the sandbox was {report.unboxed}"
     yield from _hosts(report)
     predicted = [task.name for task in report.tasks if task.predicted]
     if predicted:

@@ -11,6 +11,7 @@ from weft.cli.command_arguments import pass_project
 from weft.cli.output import json_option, print_json, print_table, say, show
 from weft.config import command_line
 from weft.formats import count
+from weft.project.agent_list import describe_unboxed
 from weft.project.project import Project, get_project
 from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings, update_settings
 from weft.words import progress_text
@@ -39,6 +40,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
         [_row(run) for run in listed],
     )
     for run in listed:
+        if unboxed := describe_unboxed(run.settings.gate, run.settings.agents):
+            say(f"Run {run.run.id}: the sandbox is {unboxed}.")
         for line in difference_lines(run.run.id, run.differences):
             say(line)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from weft.git.disk import scratch_directory
 from weft.git.git_command import LONG, check_output, join_nul, run, split_nul
 from weft.git.git_view import GitView, view_output
 
@@ -76,7 +76,8 @@ def replace_files(repository: Path, tree: str, commit: str, paths: Collection[st
     """Write a tree with these files of a commit in place of its own; return its id."""
     listed = split_nul(check_output(repository, "ls-tree", "-r", "-z", commit))
     entries = [entry for entry in listed if entry.partition("\t")[2] in paths]
-    with tempfile.TemporaryDirectory() as directory:
+    asked = ("rev-parse", "--path-format=absolute", "--git-common-dir")
+    with scratch_directory(Path(check_output(repository, *asked).removesuffix("\n"))) as directory:
         own = {"GIT_INDEX_FILE": f"{directory}/index"}
         check_output(repository, "read-tree", tree, variables=own)
         update = ("update-index", "-z", "--replace", "--index-info")

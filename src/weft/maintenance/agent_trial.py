@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git
 from weft.admission.capacity import attempt_demand
@@ -22,11 +23,12 @@ from weft.agents import prompt
 from weft.agents.adapters import get_adapter
 from weft.agents.agent import RECORDED, SCRIPTED, Agent
 from weft.agents.prompt import Briefing
-from weft.config import Config
+from weft.config import Config, SandboxSettings
 from weft.errors import InputError
 from weft.git.trees import find_file
 from weft.model import Attempt, ErrorClass, NewTask, State, TaskRequest
 from weft.process import run
+from weft.project.boxes import DEVCONTAINER
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import AGENTS
@@ -81,13 +83,21 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
         yield Trial(
             project=Project(
                 root=root,
-                config=Config(tuning=project.config.tuning),
+                config=Config(tuning=project.config.tuning, sandbox=_in_checkout(project)),
                 # A person who interrupts a trial does not want to wait.
                 environment={**project.environment, "SHUTDOWN_TIMEOUT": "0"},
                 store_url=default_url(git.common_directory(root)),
             ),
             agent=agent,
         )
+
+
+def _in_checkout(project: Project) -> SandboxSettings:
+    """Return the settings of boxes; a devcontainer.json is that of the project itself."""
+    settings = project.config.sandbox
+    if not settings.image.endswith(DEVCONTAINER):
+        return settings
+    return replace(settings, image=str(project.root / settings.image))
 
 
 class Tried(Struct, frozen=True, kw_only=True):

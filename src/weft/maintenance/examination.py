@@ -15,17 +15,17 @@ from typing import Final
 from msgspec import Struct
 
 from weft import git
-from weft.agents.agent import RECORDED, SCRIPTED, Agent
 from weft.config import BoxKind, command_line
 from weft.errors import InputError, WeftError
 from weft.git.repository_id import find_repository_id
 from weft.model import Limit
 from weft.process import box, cgroup, run
 from weft.process.process_identity import get_place
-from weft.project.agent_list import WITHOUT_SANDBOX, explain_stopped
+from weft.project.agent_list import describe_unboxed, explain_stopped
 from weft.project.agent_programs import Program, find_program
+from weft.project.boxes import find_container
 from weft.project.project import Project, get_project
-from weft.project.site import agent_names, read_agent
+from weft.project.site import agent_names, read_agent, read_agent_file
 from weft.runs.host_list import explain_silence, is_dead_here
 from weft.store import Store
 from weft.store.limit_table import differences, list_limits, list_stopped
@@ -112,9 +112,12 @@ def _installation() -> Iterator[Finding]:
         )
 
 
-def _machine() -> Iterator[Finding]:
+def _machine(place: Project) -> Iterator[Finding]:
     """Report the machine's optional parts (sandboxes, control groups); weft works without them."""
-    yield _boxes(box.available())
+    try:
+        yield _boxes(box.available(find_container(place.config.sandbox, place.root)))
+    except InputError as error:  # of a devcontainer.json
+        yield Finding(name="sandbox", good=False, text=str(error))
     group = cgroup.find_parent()
     yield Finding(
         name="cgroup",
@@ -143,7 +146,7 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
     id = find_repository_id(git.common_directory(place.root))
     text = f"{place.root}, id {id or 'not given yet (the first run or worker gives it)'}"
     yield Finding(name="repository", good=True, text=text)
-    yield from _machine()
+    yield from _machine(place)
     yield Finding(
         name="watchdog",
         good=True,
@@ -195,14 +198,14 @@ def _check(place: Project) -> Finding:
 def _agents(place: Project) -> Iterator[Finding]:
     """A file that is broken is a problem; a program that is not installed may be meant so."""
     programs: dict[Program, list[str]] = {}
-    agents: dict[str, Agent] = {}
+    agents: dict[str, str] = {}
     for name in agent_names(place.root):
         try:
             agent = read_agent(place.root, name)
         except InputError as error:
             yield Finding(name="agents", good=False, text=str(error))
             continue
-        agents[name] = agent
+        agents[name] = read_agent_file(place.root, name)
         programs.setdefault(find_program(agent, place.root, place.environment), []).append(name)
     for program, names in programs.items():
         state = program.path or f"not installed; weft looked for it {program.searched}"
@@ -212,20 +215,11 @@ def _agents(place: Project) -> Iterator[Finding]:
             text=f"{', '.join(names)}: {program.name}, {state}",
             notable=program.path is None,
         )
-    off = [name for name, agent in agents.items() if _runs_free(agent)]
-    if off:
-        text = f"{', '.join(off)}: sandbox is off in their files; {WITHOUT_SANDBOX}"
-        yield Finding(name="sandbox", good=True, text=text, loud=True)
-    if place.config.gate.sandbox is BoxKind.OFF:
-        text = f"checks and set-up: sandbox is off under [gate]; {WITHOUT_SANDBOX}"
-        yield Finding(name="sandbox", good=True, text=text, loud=True)
+    if unboxed := describe_unboxed(place.config.gate, agents):
+        yield Finding(name="sandbox", good=True, text=unboxed, loud=True)
     if not programs:
         text = "none yet; `weft init` writes a useful set"
         yield Finding(name="agents", good=True, text=text, notable=True)
-
-
-def _runs_free(agent: Agent) -> bool:
-    return agent.runs not in (SCRIPTED, RECORDED) and agent.sandbox is BoxKind.OFF
 
 
 def _store(place: Project, store: Store, now: float) -> Iterator[Finding]:

@@ -68,6 +68,7 @@ def render_body(report: RunReport) -> Html:
         _cards(report),
         _result(report),
         _failures(report),
+        tag("p", f"The sandbox was {report.unboxed}.") if report.unboxed else None,
         tag("p", f"This run {times}.") if times else None,
         _gantt(report),
         _graph(report),

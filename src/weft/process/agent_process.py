@@ -59,6 +59,8 @@ class Spawn:
     grace: float = 10.0  # between the first signal and KILL
     first: int = signal.SIGTERM
     output_limit: int = 1 << 30  # bytes of both streams
+    memory: int | None = None  # bytes of its control group, where there is one
+    processes: int | None = None  # of that group
     scoped: bool = False  # keeps it from abstract sockets of the user's processes
     undo: tuple[str, ...] = ()  # ends its container, which is no descendant of the wrapper
 
@@ -230,6 +232,8 @@ def make_order(spawn: Spawn, renewed: float) -> attempt_files.Record:
         "grace": spawn.grace,
         "first": int(spawn.first),
         "output_limit": spawn.output_limit,
+        "memory": spawn.memory,
+        "processes": spawn.processes,
         "scoped": spawn.scoped,
         "undo": list(spawn.undo),
     }

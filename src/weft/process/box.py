@@ -28,6 +28,7 @@ from typing import Final
 
 from weft.config import BoxKind
 from weft.process import landlock
+from weft.process.wrapper import EXPENDABLE
 
 SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix"),
@@ -52,6 +53,7 @@ class Container:
     engine: tuple[str, ...]  # the words before `run`, such as `podman`
     image: str
     options: tuple[str, ...] = ()  # words after `run`
+    variables: tuple[tuple[str, str], ...] = ()  # of every program in it, such as `containerEnv`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,13 @@ def enclose(
 
 
 def is_scoped(box: Box) -> bool:
-    """Tell whether a box needs Landlock besides its namespaces: one that shares the network."""
+    """Tell whether a box needs Landlock besides its namespaces: one that shares the network.
+
+    A daemon starts the containers of docker, and podman without root gets its rights by file modes.
+    """
+    if box.kind is BoxKind.CONTAINER and box.container is not None:
+        is_child = os.path.basename(box.container.engine[0]) == "podman" and os.geteuid() == 0
+        return box.network and is_child
     return box.kind is BoxKind.BWRAP and box.network and not _is_setuid()
 
 
@@ -224,8 +232,12 @@ def _container_words(
     yield from (*box.container.engine, "run", "--rm", "--interactive", "--init", "--name", name)
     yield from ("--workdir", str(cwd), "--network", "host" if box.network else "none")
     yield from ("--pids-limit", str(box.processes), "--security-opt", "no-new-privileges")
+    yield from ("--oom-score-adj", EXPENDABLE)
     if box.memory is not None:
         yield from ("--memory", str(box.memory))
+    for key, value in box.container.variables:
+        if key not in environment:
+            yield from ("--env", f"{key}={value}")
     # By name: values would be seen in the process table. The image has its own PATH.
     for key in environment:
         if key not in ("PATH", *_TEMPORARY):

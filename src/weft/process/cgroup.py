@@ -11,6 +11,7 @@ import errno
 import os
 import re
 
+_MAIN = "weft"  # the group of weft itself, beside those of its agents
 _MOUNT = re.compile(r"^\S+ \S+ \S+ (\S+) (\S+) .* - cgroup2 ", re.MULTILINE)
 
 
@@ -25,7 +26,31 @@ def find_parent() -> str | None:
     except OSError:
         return None
     os.rmdir(trial)
-    return own if os.access(os.path.join(own, "cgroup.procs"), os.W_OK) else None
+    if not os.access(os.path.join(own, "cgroup.procs"), os.W_OK):
+        return None
+    _delegate(own)
+    return own
+
+
+def _delegate(own: str) -> None:
+    """Let groups below bound memory and processes, where the system allows it.
+
+    A group with processes of its own cannot: a process alone in its group steps one level down.
+    """
+    with contextlib.suppress(OSError), open(os.path.join(own, "cgroup.procs")) as file:
+        if file.read().split() == [str(os.getpid())]:
+            os.makedirs(os.path.join(own, _MAIN), exist_ok=True)
+            enter(os.path.join(own, _MAIN))
+    with contextlib.suppress(OSError):
+        _write(os.path.join(own, "cgroup.subtree_control"), "+memory +pids")
+
+
+def bound(group: str, memory: int | None, processes: int | None) -> None:
+    """Bound the memory and the number of processes of a group that has these controllers."""
+    for name, most in (("memory.max", memory), ("pids.max", processes)):
+        if most is not None:
+            with contextlib.suppress(OSError):
+                _write(os.path.join(group, name), str(most))
 
 
 def enter_new(parent: str, name: str) -> str | None:

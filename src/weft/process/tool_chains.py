@@ -19,6 +19,7 @@ _SHARED: Final = {".local", ".config", ".cache"}  # directories of many programs
 _BIN: Final = {"bin", "sbin", "shims", ".bin"}
 _MOST: Final = 5_000  # entries of a directory on the PATH
 _LINKS: Final = 16  # in a chain
+_LINE: Final = 4096  # bytes of a first line
 
 # Data that tool chains read besides their programs: packages, never credentials.
 _DATA: Final = (
@@ -27,17 +28,21 @@ _DATA: Final = (
     *(".npm/_cacache", ".cache/yarn", ".cache/pnpm", ".local/share/pnpm/store", ".nvm", ".volta"),
     *(".cache/pip", ".cache/uv", ".local/share/uv", ".local/lib", ".pyenv", ".rbenv", ".asdf"),
     *(".local/share/mise", ".sdkman/candidates", ".ivy2/cache", ".cabal/packages", ".stack"),
-    *(".hex", ".mix", ".pub-cache", ".bundle/cache", ".cache/ms-playwright", ".cache/puppeteer"),
-    *(".local/share/fonts", ".fonts"),
+    *(".hex/packages", ".mix", ".pub-cache/hosted", ".bundle/cache", ".cache/ms-playwright"),
+    *(".cache/puppeteer", ".local/share/fonts", ".fonts"),
 )
 
 
 def find_tool_chains(
-    environment: Mapping[str, str], programs: Iterable[str] = (), more: Iterable[Path] = ()
+    environment: Mapping[str, str],
+    programs: Iterable[str] = (),
+    more: Iterable[Path] = (),
+    hidden: Iterable[Path] = (),
 ) -> tuple[Path, ...]:
     """Return the directories in which the programs of a PATH, and these programs, really are.
 
-    `more` are directories of the user's checkout that hold programs too, such as a `.venv`.
+    `more` are directories of the user's checkout that hold programs too, such as a `.venv`. Of a
+    place that is `hidden` because of its keys, such as `~/.docker`, only the programs are returned.
     """
     home = find_home(environment)
     entries = [entry for entry in environment.get("PATH", "").split(":") if entry.startswith("/")]
@@ -45,7 +50,12 @@ def find_tool_chains(
     named = [
         path for program in programs if (path := shutil.which(program, path=":".join(entries)))
     ]
-    return _find(home, tuple(dict.fromkeys(entries)), tuple(named))
+    places = _find(home, tuple(dict.fromkeys(entries)), tuple(named))
+    secret = set(hidden)
+    kept = [place for place in places if place not in secret]
+    within = [Path(entry) for entry in entries if secret & {*Path(entry).parents}]
+    inside = [Path(path).parent for path in named if secret & {*Path(path).parents}]
+    return tuple(dict.fromkeys([*kept, *within, *inside]))
 
 
 @lru_cache(maxsize=32)
@@ -57,8 +67,10 @@ def _find(home: Path, entries: tuple[str, ...], programs: tuple[str, ...]) -> tu
             for link in _links(entry):
                 places |= dict.fromkeys(_follow(link, home))
     for program in programs:
-        places |= dict.fromkeys(_installation(Path(program).parent, home))
-        places |= dict.fromkeys(_follow(program, home))
+        for path in _interpreters(program, entries):
+            places |= dict.fromkeys(_own_files(path, home))
+            places |= dict.fromkeys(_installation(Path(path).parent, home))
+            places |= dict.fromkeys(_follow(path, home))
     places |= dict.fromkeys(home / name for name in _DATA if (home / name).exists())
     return tuple(places)
 
@@ -80,11 +92,39 @@ def _follow(path: str, home: Path) -> Iterator[Path]:
     yield from _installation(Path(os.path.realpath(path)).parent, home)
 
 
+def _interpreters(program: str, entries: tuple[str, ...]) -> Iterator[str]:
+    """Yield a program, the interpreter that its first line names, and the interpreter of that."""
+    for _ in range(_LINKS):
+        yield program
+        try:
+            with open(program, "rb") as file:
+                line = file.readline(_LINE)
+        except OSError:
+            return
+        words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+        if words and os.path.basename(words[0]) == "env":
+            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        found = shutil.which(words[0], path=":".join(entries)) if words else None
+        if found is None:
+            return
+        program = found
+
+
+def _own_files(program: str, home: Path) -> Iterator[Path]:
+    """Yield a program beside other files of the user's: its directory is not opened with it."""
+    for path in {program, os.path.realpath(program)}:
+        if home.is_relative_to(os.path.dirname(path)):
+            yield Path(path)
+
+
 def _installation(directory: Path, home: Path) -> Iterator[Path]:
-    """Yield the directory that holds a program with the files it needs, outside of the system's."""
-    if _is_system(str(directory)):
+    """Yield the directory that holds a program with the files it needs, outside of the system's.
+
+    A directory that contains home is none.
+    """
+    if _is_system(str(directory)) or home.is_relative_to(directory):
         return
-    if directory.is_relative_to(home) and directory != home:
+    if directory.is_relative_to(home):
         parts = directory.relative_to(home).parts
         if parts[0] in _SHARED:
             yield home.joinpath(*parts[: 2 if parts[1:2] == ("bin",) else 3])

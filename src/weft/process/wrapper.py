@@ -34,8 +34,10 @@ _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between checks for survivors of KILL
 _SUBREAPER, _NAME = 36, 15  # of prctl
 _ANSWERED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-_EXPENDABLE = "500"  # of 1000
 _IS_SUBREAPER = sys.platform == "linux"
+
+EXPENDABLE = "500"
+"""The oom_score_adj, of 1000, of agents and checks: the kernel ends them before weft."""
 
 ENDED, ASKED, FORSAKEN, OUTPUT = "ended", "asked", "forsaken", "output"
 """The reason why the tree ended: the agent ended, weft stopped it, weft is gone, too much output.
@@ -118,6 +120,8 @@ class _Tree:
         self._asked = 0
         self._wake = _listen_to_signals(self._on_signal)
         self._group = group
+        if group is not None:
+            cgroup.bound(group, order["memory"], order["processes"])
         self._write(
             attempt_files.WRAPPER, {**_as_record(process_table.get_own()), "cgroup": self._group}
         )
@@ -335,7 +339,7 @@ def _listen_to_signals(answer: Callable[[int, object], None]) -> int:
 @contextmanager
 def _offered_to_the_kernel() -> Iterator[None]:
     """Let processes that start meanwhile be the first to end when memory runs out, before weft."""
-    for adjustment in (_EXPENDABLE, "0"):
+    for adjustment in (EXPENDABLE, "0"):
         with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write(adjustment)
         if adjustment != "0":

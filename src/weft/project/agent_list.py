@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.agents.agent import Agent
+from weft.agents.agent import RECORDED, SCRIPTED, Agent
+from weft.config import BoxKind, GateSettings
 from weft.errors import InputError
 from weft.model import AgentUse
 from weft.process import box
 from weft.project.agent_programs import Program, find_program, versions
 from weft.project.boxes import find_container
 from weft.project.project import Project
-from weft.project.site import agent_names, read_agent
+from weft.project.site import agent_names, parse_agent, read_agent
 from weft.store.limit_table import resume_agent, use_of_agents
 from weft.store.server_operations import hosted
 
 WITHOUT_SANDBOX: Final = "without a box programs run with your rights, and read your secrets"
+
+
+def describe_unboxed(gate: GateSettings, files: Mapping[str, str]) -> str:
+    """Name the programs whose box the settings and agent files switch off; '' if there are none."""
+    free: list[str] = []
+    for name, text in files.items():
+        with suppress(InputError):  # of an earlier weft, or broken: said elsewhere
+            agent = parse_agent(text, name)
+            if agent.sandbox is BoxKind.OFF and agent.runs not in (SCRIPTED, RECORDED):
+                free.append(name)
+    parts = ["checks and set-up (`sandbox` under [gate])"] * (gate.sandbox is BoxKind.OFF)
+    parts += [f"{', '.join(sorted(free))} (`sandbox:` in the agent file)"] * bool(free)
+    return f"off for {' and '.join(parts)}; {WITHOUT_SANDBOX}" if parts else ""
 
 
 class ListedAgent(Struct, frozen=True, kw_only=True):
@@ -43,7 +58,7 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 def survey_agents(project: Project) -> list[ListedAgent]:
     """List all agents with their programs' versions, without their secrets."""
     listed = with_versions(list_agents(project), project.environment)
-    able = box.available(find_container(project.config.sandbox))
+    able = box.available(find_container(project.config.sandbox, project.root))
     return [
         replace(
             listing,

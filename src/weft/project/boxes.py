@@ -8,35 +8,78 @@ chains, the shared parts of the repository's git directory, and the paths that a
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import weft
 from weft.agents import program_files
 from weft.agents.adapters import ADAPTERS, get_adapter
 from weft.agents.agent import Agent
 from weft.config import BoxKind, Config, SandboxSettings
+from weft.errors import InputError
 from weft.process import box as boxes
 from weft.process.agent_process import Spawn
 from weft.process.box import Box, Container
 from weft.process.tool_chains import find_tool_chains
 from weft.workspace import Workspace, quarantine
 
+DEVCONTAINER: Final = "devcontainer.json"
+_WITHOUT_EFFECT: Final = ("name", "$schema", "customizations")  # for people and editors
+_STRING: Final = r'("(?:[^"\\]|\\.)*")'
+_COMMENTS: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TRAILING: Final = re.compile(rf"{_STRING}|,(\s*[}}\]])")
 _PYTHON: Final = (Path(sys.prefix), Path(sys.base_prefix), Path(weft.__file__).parent)
 
 
-def find_container(settings: SandboxSettings, image: str = "") -> Container | None:
-    """Return the container that the settings describe, if they name an image."""
+def find_container(settings: SandboxSettings, root: Path, image: str = "") -> Container | None:
+    """Return the container that the settings describe, if they name an image.
+
+    Instead of an image they may name a devcontainer.json of the checkout at `root`.
+    """
     name = image or settings.image
     if not name:
         return None
+    variables: Mapping[str, str] = {}
+    if not image and name.endswith(DEVCONTAINER):
+        name, variables = read_devcontainer(root / name)
     engine = settings.engine or (next(filter(shutil.which, ("podman", "docker")), "podman"),)
-    return Container(engine=tuple(engine), image=name, options=settings.options)
+    return Container(
+        engine=tuple(engine),
+        image=name,
+        options=settings.options,
+        variables=tuple(variables.items()),
+    )
+
+
+def read_devcontainer(path: Path) -> tuple[str, Mapping[str, str]]:
+    """Read `image` and `containerEnv`; raise for each key that asks for more."""
+    try:
+        # JSON with comments and trailing commas; group 1 keeps texts as they are.
+        text = _COMMENTS.sub(r"\1", path.read_text(encoding="utf-8"))
+        table: Any = json.loads(_TRAILING.sub(r"\1\2", text))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
+    if not isinstance(table, dict):
+        raise InputError(f"{path} must be an object.")
+    more = [key for key in table if key not in ("image", "containerEnv", *_WITHOUT_EFFECT)]
+    if more:
+        raise InputError(
+            f"{path} asks for {', '.join(more)}, which weft does not carry out; build an image "
+            "that has it, and name the image under [sandbox]."
+        )
+    image: Any = table.get("image")
+    variables: Any = table.get("containerEnv", {})
+    texts = [image, *variables.values()] if isinstance(variables, dict) else [None]
+    if not all(isinstance(value, str) and value and "${" not in value for value in texts):
+        raise InputError(f"{path} needs an `image`; `containerEnv` has texts without `${{…}}`.")
+    return image, variables
 
 
 def describe_box(
@@ -55,7 +98,7 @@ def describe_box(
         kind=config.gate.sandbox,
         writable=tuple(map(Path, written)),
         readable=(
-            *find_tool_chains(environment, more=links),
+            *find_tool_chains(environment, more=links, hidden=hidden),
             *_PYTHON,
             *(common / name for name in quarantine.SHARED),
             *links,
@@ -64,7 +107,7 @@ def describe_box(
         hidden=hidden,
         network=config.gate.network,
         memory=_memory(),
-        container=find_container(config.sandbox),
+        container=find_container(config.sandbox, checkout),
     )
 
 
@@ -90,7 +133,7 @@ def enter_agent_box(
         writable=(*of_commands.writable, *map(Path, (*own, *named, *files))),
         readable=(
             *of_commands.readable,
-            *find_tool_chains(variables, [spawn.argv[0]]),
+            *find_tool_chains(variables, [spawn.argv[0]], hidden=of_commands.hidden),
             spawn.directory,
             *map(Path, opened),
             # Scripts that the agent file names. Words of a prompt open nothing.
@@ -102,7 +145,9 @@ def enter_agent_box(
         network=agent.network,
         memory=agent.memory or of_commands.memory,
         processes=agent.pids or of_commands.processes,
-        container=find_container(config.sandbox, agent.image),
+        container=find_container(config.sandbox, place.path, agent.image)
+        if agent.image
+        else of_commands.container,
     )
     chosen, warning = boxes.choose(wanted, able)
     warnings = (warning,) if warning else ()
@@ -120,9 +165,15 @@ def enter_box(spawn: Spawn, box: Box, place: Workspace) -> Spawn:
     box = place.slot.open_box(box)
     name = f"weft-{spawn.marker}-{spawn.directory.name}"
     argv, variables = boxes.enclose(box, spawn.argv, spawn.environment, cwd=spawn.cwd, name=name)
-    undo = boxes.remove_command(box, name)
-    scoped = boxes.is_scoped(box)
-    return replace(spawn, argv=argv, environment=variables, scoped=scoped, undo=undo)
+    return replace(
+        spawn,
+        argv=argv,
+        environment=variables,
+        memory=box.memory,
+        processes=box.processes,
+        scoped=boxes.is_scoped(box),
+        undo=boxes.remove_command(box, name),
+    )
 
 
 def find_hidden(

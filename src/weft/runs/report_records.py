@@ -238,6 +238,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
     landings: tuple[LandingReport, ...]
     capacity: tuple[LimitUse, ...]
     choices: tuple[ChoiceReport, ...] = ()  # of teams
+    unboxed: str = ""  # programs whose box its settings switch off
 
 
 _SHORTEST: Final = 0.5  # seconds of a wait

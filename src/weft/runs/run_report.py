@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from weft.candidate_records import Entry
 from weft.model import HUMAN, TERMINAL, Attempt, Event, Task, TaskKind
+from weft.project.agent_list import describe_unboxed
 from weft.runs.host_list import find_hosts
 from weft.runs.report_records import (
     AttemptReport,
@@ -28,6 +29,7 @@ from weft.runs.run_figures import find_waits, measure_run, pack_lanes
 from weft.runs.task_list import get_run_or_newest
 from weft.store import Store
 from weft.store.run_history import RunHistory, read_history
+from weft.store.runs import get_settings
 from weft.words import describe_prediction
 
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}
@@ -38,7 +40,9 @@ def read(store: Store, run: str | None) -> RunReport:
     now = time.time()
     chosen = get_run_or_newest(store, run)
     past = read_history(store, chosen.id, now=now)
-    return build_report(past, now=now, hosts=find_hosts(store, past.attempts, now=now))
+    report = build_report(past, now=now, hosts=find_hosts(store, past.attempts, now=now))
+    settings = get_settings(store, chosen.id)
+    return replace(report, unboxed=describe_unboxed(settings.gate, settings.agents))
 
 
 def as_json(report: RunReport) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def open_site(
             repository=repository,
             config=config,
             launcher=launcher,
-            able=box.available(find_container(config.sandbox)),
+            able=box.available(find_container(config.sandbox, root)),
             environment=environment,
             combine=lambda tip, candidates: _combine(root, tip, candidates),
             mcp=mcp or (config.server and f"{config.server}/mcp"),
@@ -139,7 +139,7 @@ def open_host_site(
             repository=repository,
             config=config,
             launcher=launcher,
-            able=box.available(find_container(config.sandbox)),
+            able=box.available(find_container(config.sandbox, mirror)),
             environment=environment,
             combine=lambda tip, candidates: git.outlast_gc(
                 lambda: _combine(mirror, tip, candidates)

@@ -77,6 +77,8 @@ def _keep(workspace: Workspace, settings: WorkspaceSettings, repository: Path) -
 
 def tear_down(slot: Slot, terms: Terms) -> None:
     """Run the teardown command of a workspace that was set up; log a failure and go on."""
+    if terms.rules.setup:  # its container outlives a weft that was killed
+        end_container(remove_command(terms.box, name_container(slot)), terms.environment)
     record = slot.get_record()
     command = terms.rules.teardown
     if record.to_tear_down is None or command is None or not slot.tree.is_dir():
@@ -181,6 +183,11 @@ def _run(
     raise SetUpFailed(f"The set-up command {' '.join(command)!r} {how}.\n{_tail(log)}".rstrip())
 
 
+def name_container(slot: Slot) -> str:
+    """Return the name of the container in which a workspace is set up and torn down."""
+    return f"weft-set-up-{hashlib.sha256(str(slot.directory).encode()).hexdigest()[:16]}"
+
+
 def _run_boxed(
     slot: Slot,
     terms: Terms,
@@ -190,7 +197,7 @@ def _run_boxed(
     seconds: float,
 ) -> int | None:
     """Run a command of the project in its box; return None if its time ran out."""
-    name = f"weft-set-up-{hashlib.sha256(str(slot.directory).encode()).hexdigest()[:16]}"
+    name = name_container(slot)
     box = slot.open_box(terms.box)
     argv, variables = enclose(box, command, environment, cwd=slot.tree, name=name)
     undo = remove_command(box, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft.errors import WeftError
+from weft.git import common_directory
+from weft.git.disk import scratch_directory
 from weft.plan.beads import OWN_ACTOR, is_own
 from weft.process.commands import run_logged
 
@@ -65,8 +66,8 @@ class Beads(Struct, frozen=True, kw_only=True):
 
     def _call(self, *arguments: str, seconds: float) -> str:
         called = f"`bd {' '.join(arguments[:2])}`"
-        with tempfile.TemporaryDirectory(prefix="weft-bd-") as place:
-            output, errors = Path(place) / "output", Path(place) / "errors"
+        with scratch_directory(common_directory(self.directory)) as place:
+            output, errors = place / "output", place / "errors"
             try:
                 status = run_logged(
                     [self.program, *arguments],

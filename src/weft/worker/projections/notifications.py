@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from weft.config import NotifySettings
 from weft.errors import WeftError
+from weft.git import common_directory
+from weft.git.disk import scratch_directory
 from weft.process.commands import run_logged
 from weft.runs.progress import RunProgress, summary
 from weft.worker.projections import News
@@ -77,8 +78,8 @@ def send(
 ) -> bool:
     """Run the command; return whether it ended well. Log a warning if it did not."""
     assert settings.command is not None
-    with tempfile.TemporaryDirectory(prefix="weft-notify-") as place:
-        output = Path(place) / "output"
+    with scratch_directory(common_directory(root)) as place:
+        output = place / "output"
         try:
             status = run_logged(
                 settings.command,
