@@ -96,6 +96,34 @@ def test_a_run_is_followed_to_its_end_and_a_question_answered(stage: PageStage) 
     page.close()
 
 
+def test_a_link_with_a_false_code_does_not_log_a_tab_out(stage: PageStage) -> None:
+    page = stage.open()
+    page.evaluate("location.hash = '#code=x'")
+    page.wait_for_function("location.hash === '#/'")
+    expect(page.locator("#stream")).to_have_text("live")
+    page.reload()
+    expect(page.locator("h1")).to_have_text("Needs you")
+    page.close()
+
+
+def test_the_page_shows_views_alone_and_never_an_agents_words_as_markup(stage: PageStage) -> None:
+    page = stage.open("now")
+    words = "<h1 id=attack>Mine</h1>"
+    stage.run(
+        plan("Attack", "<!-- files: t.txt -->", f"script: say {words}", "script: write t.txt x")
+    )
+    task = task_of(row_of(page, "Attack"))
+    stage.go(page, f"task/{task}")
+    expect(page.locator("#log")).to_contain_text(words)
+    page.evaluate(f"location.hash = '#/task/{task}/download'")
+    expect(page.locator("main")).to_contain_text("This is no view of the page.")
+    assert page.locator("#attack").count() == 0
+    page.evaluate(f"location.hash = '#/../v1/tasks/{task}'")
+    expect(page.locator("h1")).to_have_text("Needs you")
+    assert page.locator("#attack").count() == 0
+    page.close()
+
+
 def test_a_failed_task_gets_a_message_and_is_retried_with_a_note(stage: PageStage) -> None:
     page = stage.open()
     stage.run(

@@ -11,7 +11,9 @@ from cli.plan_project import Project as PlanProject
 from forge.conftest import Forge
 from repositories import git
 from weft import plan
-from weft.forge.issue_plan import Issue, find_needs, write_plan
+from weft.errors import InputError
+from weft.forge.forge_tools import GH
+from weft.forge.issue_plan import Issue, find_needs, read_issues, write_plan
 from weft.plan.plan_records import ParsedPlan
 
 HOSTILE = """Steps:
@@ -107,3 +109,21 @@ def test_a_run_of_issues_names_them_in_its_commits(
     subject = git(project.root, "log", "-1", "--format=%s", f"weft/{project.run_id()}")
     assert subject == "Add dark mode (#4)\n"
     assert [call["argv"][:2] for call in forge.read()["calls"]] == [["issue", "list"]]
+
+
+@each_case(
+    "answer",
+    [
+        "[" * 100_000,
+        '{"number": 1}',
+        '[{"title": "no number", "body": ""}]',
+        '[{"number": "seven", "title": "", "body": ""}]',
+        '[{"number": [], "title": "", "body": ""}]',
+        "[null]",
+        "gh: not logged in",
+    ],
+)
+def test_a_malformed_answer_of_gh_is_one_sentence(answer: str) -> None:
+    for read_answer in (read_issues, GH.read_requests):
+        with pytest.raises(InputError, match="gh answered with"):
+            read_answer(answer)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
 from weft.errors import InputError
+
+Item = TypeVar("Item")
 
 _MOST: Final = 1000  # issues that are asked for
 _STATES: Final = {"opened": "open", "locked": "open"}
@@ -56,15 +58,16 @@ def _list_by_gh(head: str, base: str) -> ToolCall:
 
 
 def _read_from_gh(text: str) -> list[PullRequest]:
-    return [
-        PullRequest(
+    return read_items(
+        text,
+        "gh",
+        lambda item: PullRequest(
             number=int(item["number"]),
             url=str(item["url"]),
             state=str(item["state"]).lower(),
             head=str(item.get("headRefOid", "")),
-        )
-        for item in read_items(text, "gh")
-    ]
+        ),
+    )
 
 
 def _create_by_gh(new: Proposal) -> ToolCall:
@@ -83,15 +86,16 @@ def _list_by_glab(head: str, base: str) -> ToolCall:
 
 
 def _read_from_glab(text: str) -> list[PullRequest]:
-    return [
-        PullRequest(
+    return read_items(
+        text,
+        "glab",
+        lambda item: PullRequest(
             number=int(item["iid"]),
             url=str(item["web_url"]),
             state=_STATES.get(str(item["state"]), str(item["state"])),
             head=str(item.get("sha", "")),
-        )
-        for item in read_items(text, "glab")
-    ]
+        ),
+    )
 
 
 def _create_by_glab(new: Proposal) -> ToolCall:
@@ -130,12 +134,15 @@ def list_issues(labels: Sequence[str], milestone: str | None) -> ToolCall:
     return ToolCall(argv=("gh", "issue", "list", *about, *wanted))
 
 
-def read_items(text: str, tool: str) -> list[dict[str, Any]]:
-    """Read a list of JSON objects, the answer of a tool."""
+def read_items(text: str, tool: str, make: Callable[[dict[str, Any]], Item]) -> list[Item]:
+    """Read a list of JSON objects, the answer of a tool, and make a record of each."""
     try:
         items = json.loads(text or "[]")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{tool} answered with text that is not JSON: {error}.") from error
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InputError(f"{tool} answered with JSON that is not a list of objects.")
-    return items
+    try:
+        return [make(item) for item in items]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{tool} answered with an object weft cannot read: {error!r}.") from error

@@ -36,10 +36,13 @@ class UnmetNeed(Struct, frozen=True, kw_only=True):
 
 
 def read_issues(text: str) -> list[Issue]:
-    issues = [
-        Issue(number=int(item["number"]), title=str(item["title"]), body=str(item["body"] or ""))
-        for item in read_items(text, "gh")
-    ]
+    issues = read_items(
+        text,
+        "gh",
+        lambda item: Issue(
+            number=int(item["number"]), title=str(item["title"]), body=str(item["body"] or "")
+        ),
+    )
     return sorted(issues, key=lambda issue: issue.number)
 
 

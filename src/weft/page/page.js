@@ -26,7 +26,7 @@ async function exchangeCode() {
   history.replaceState(null, "", base + "#/");
   const answer = await fetch("exchange", {method: "POST", headers: {"X-Weft-Code": code[1]}});
   if (answer.ok) keepToken((await answer.json()).token);
-  else forgetToken("The link was used already or is too old.");
+  else if (!token) forgetToken("The link was used already or is too old.");
 }
 
 function askTabs() {

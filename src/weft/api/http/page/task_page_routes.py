@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Final, Literal
@@ -33,6 +34,8 @@ _EVENTS: Final = 500  # the latest
 _MOST: Final = 5_000  # lines of a window
 _BLOCK: Final = 2_000  # lines of a download at once
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+
 AttemptNumber = Annotated[int | None, Query(ge=1, le=bounds.NUMBER)]
 Line = Annotated[int | None, Query(ge=1, le=bounds.NUMBER)]
 OutputStream = Literal["stdout", "stderr"]
@@ -54,7 +57,7 @@ async def download(
         if chosen is None:
             raise NotFound(f"Task {id} has no output yet.")
         log = _open_log(parts, task, stream)
-        texts = (line.text.encode(errors="replace").decode() for line in log.read(chosen))
+        texts = (_CONTROL.sub("\ufffd", line.text) for line in log.read(chosen))
         return iter(lambda: "".join(f"{text}\n" for text in islice(texts, _BLOCK)), "")
 
     blocks = await in_slow_thread(request, read)
