@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ import anyio
 import psutil
 from anyio.to_thread import run_sync
 
-from bench.figures import figure
+from bench.figures import figure, median_ratio
 from weft import git, workspace
 from weft.admission.capacity import attempt_demand
 from weft.config import Config
@@ -91,7 +92,30 @@ def start_overhead_ms() -> float:
     The agent is `date`, which starts in 1 ms. What making a workspace takes, measured by itself in
     the same repository, is taken off.
     """
+    return _measure_start("sandbox: off")
+
+
+@figure("box_start_ratio", "times", at_most=1.5)
+def box_start_ratio() -> float:
+    """The start of an agent in the best box of this machine, compared with a start without."""
+    return median_ratio(
+        lambda: _measure_start("sandbox: on"), lambda: _measure_start("sandbox: off"), rounds=3
+    )
+
+
+@figure("container_start_ms", "ms")
+def container_start_ms() -> float:
+    """The start of an agent in a container; needs podman and an image `weft-test-box`."""
+    settings = '[sandbox]\nengine = ["podman", "--runtime", "runc"]\nimage = "weft-test-box"\n'
+    ulimits = ("--ulimit", "nofile=1000:1000", "--ulimit", "nproc=1000:1000")
+    settings += f"options = {json.dumps(ulimits)}\nread = ['/usr', '/lib', '/lib64']\n"
+    return _measure_start("sandbox: container", settings)
+
+
+def _measure_start(header: str, settings: str = "") -> float:
     with project("[date, +%s.%N]") as one, one.open_store() as store:
+        one.write_agent(f"runs: [/usr/bin/date, +%s.%N]\n{header}")
+        (one.root / "weft.toml").write_text(settings)
         with _worker(one, slots=1):
             for _ in range(_STARTS):  # one by one: what another leaves behind is not its start
                 one.submit(store, 1)
