@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,14 @@ def test_what_is_missing_is_named_with_where_to_look(
 ) -> None:
     done = weft(tmp_path, *typed.split())
     assert_one_sentence(done, 2, "Missing argument", f"`{command} --help` shows how it is used.")
+
+
+def test_a_program_of_the_repository_does_not_run_for_a_relative_part_of_the_path(
+    repository: Path, tmp_path: Path
+) -> None:
+    for place in (repository, repository / "bin"):
+        place.mkdir(exist_ok=True)
+        (place / "git").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (place / "git").chmod(0o755)
+    weft(repository, "limits", PATH=f".:bin::{os.environ['PATH']}")
+    assert not (tmp_path / "ran").exists()

@@ -552,6 +552,15 @@ def test_landlock_says_that_it_leaves_the_network_open() -> None:
     assert "files only" in able.lacks(BoxKind.LANDLOCK)
 
 
+def test_a_box_says_that_it_leaves_abstract_sockets_open() -> None:
+    docker = Container(engine=("docker",), image="x")
+    for able, kind in (
+        (Able(landlock=5, bwrap=True), BoxKind.BWRAP),
+        (Able(landlock=7, bwrap=True, container=docker), BoxKind.CONTAINER),
+    ):
+        assert "abstract sockets" in able.lacks(kind)
+
+
 def install(path: Path, text: str = "#!/bin/sh\necho here\n") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

@@ -164,7 +164,7 @@ STARTERS = {
         "worker/projections/notifications.py",
         "process/commands.py",
     },
-    "run_attached(": {"cli/review.py", "cli/open.py", "demo/shop.py", "process/commands.py"},
+    "run_attached(": {"cli/review.py", "cli/page_link.py", "demo/shop.py", "process/commands.py"},
 }
 
 

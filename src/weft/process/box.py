@@ -95,7 +95,12 @@ class Able:
                 "Landlock protects files only: programs in it reach your other processes' sockets, "
                 "shared memory and the network; install bubblewrap"
             )
-        return "" if kind is not BoxKind.OFF else "there is no box: programs run with your rights"
+        if kind is BoxKind.OFF:
+            return "there is no box: programs run with your rights"
+        box = Box(kind=kind, container=self.container)
+        if is_scoped(box) and self.landlock >= landlock.SCOPE_VERSION:
+            return ""
+        return "with network access a program reaches abstract sockets of your other programs"
 
 
 def available(container: Container | None = None) -> Able:

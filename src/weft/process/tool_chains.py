@@ -104,10 +104,10 @@ def _interpreters(program: str, entries: tuple[str, ...]) -> Iterator[str]:
         words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
         if words and os.path.basename(words[0]) == "env":
             words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        found = shutil.which(words[0], path=":".join(entries)) if words else None
-        if found is None:
+        interpreter = shutil.which(words[0], path=":".join(entries)) if words else None
+        if interpreter is None:
             return
-        program = found
+        program = interpreter
 
 
 def _own_files(program: str, home: Path) -> Iterator[Path]:
