@@ -19,13 +19,14 @@ from starlette.types import Message, Scope
 
 from api_http.git_host import GitHost
 from cases import each_case
+from packs import make_pack, write_entry
 from repositories import commit_all, git, write
 from wait_until import wait_until
 from weft import config
 from weft.api.http.git_endpoint import GitEndpoint
 from weft.api.http.guard import TOKEN
 from weft.git.http_backend import read_push
-from weft.git.objects import Object, TreeEntry, identify, make_commit, make_pack, write_entry
+from weft.git.objects import Object, TreeEntry, identify, make_commit
 from weft.project.project import Project
 
 ZERO = "0" * 40
@@ -95,7 +96,7 @@ def sealed(*parts: bytes) -> bytes:
     return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
-GOOD = make_pack([EMPTY, commit_of(EMPTY_ID)], ZERO)
+GOOD = make_pack([EMPTY, commit_of(EMPTY_ID)])
 GOOD_ID = identify(commit_of(EMPTY_ID), ZERO)
 HUGE = b"\xff\xff\xff\xff\xff\xff\xff\x0f"  # a size of about 2^50 bytes
 
@@ -149,7 +150,7 @@ def test_objects_that_git_would_not_make_are_refused(
 ) -> None:
     objects = BAD_OBJECTS[name]
     new = identify(objects[-1], ZERO)
-    answer = send(host, command(host.ref, new) + FLUSH + make_pack(objects, ZERO))
+    answer = send(host, command(host.ref, new) + FLUSH + make_pack(objects))
     assert b"ok refs" not in answer.content, answer.content
     unchanged()
 
@@ -337,7 +338,7 @@ def test_a_base_that_is_not_under_the_candidate_is_refused(host: GitHost, base: 
 def test_a_candidate_that_is_no_commit_is_not_recorded(host: GitHost) -> None:
     blob = Object("blob", b"x")
     id = identify(blob, ZERO)
-    assert b"ok refs" in send(host, command(host.ref, id) + FLUSH + make_pack([blob], ZERO)).content
+    assert b"ok refs" in send(host, command(host.ref, id) + FLUSH + make_pack([blob])).content
     assert finish(host, id, id) == 409
 
 

@@ -48,16 +48,18 @@ class Repository:
         path.mkdir()
         self.git("init", "-q", "-b", "main", *options)
 
-    def git(self, *arguments: str, stdin: bytes = b"") -> str:
-        done = self.attempt(*arguments, stdin=stdin)
+    def git(self, *arguments: str, stdin: bytes = b"", index: str | None = None) -> str:
+        done = self.attempt(*arguments, stdin=stdin, index=index)
         assert done.returncode == 0, (arguments, done.stderr)
         return done.stdout.decode(errors="surrogateescape").removesuffix("\n")
 
-    def attempt(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def attempt(
+        self, *arguments: str, stdin: bytes = b"", index: str | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             ["git", *arguments],
             cwd=self.path,
-            env=ENVIRONMENT,
+            env=ENVIRONMENT if index is None else {**ENVIRONMENT, "GIT_INDEX_FILE": index},
             input=stdin,
             capture_output=True,
             check=False,

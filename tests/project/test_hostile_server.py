@@ -10,11 +10,12 @@ import pytest
 
 from cases import each_case
 from hostile_server import Answer, HostileAnswer, hostile_server
+from packs import write_entry
 from repositories import git, make_repository
 from weft.errors import NoAnswer, WeftError
 from weft.git.http_backend import CandidateName
 from weft.git.mirror import HomeRemote, fetch, open_mirror, push, write_helper
-from weft.git.objects import Object, TreeEntry, identify, write_entry
+from weft.git.objects import Object, TreeEntry, identify
 from weft.model import Attempt, BranchMerge, Outcome, Run
 from weft.project.worker_host import HostFiles, join
 from weft.store.limit_table import identity

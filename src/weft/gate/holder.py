@@ -24,7 +24,6 @@ from weft.gate import check_run, trunk
 from weft.gate.base_check import BaseCommands, base_ids, is_base_known, list_own_checks
 from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases, make_verdict
 from weft.gate.check_run import CheckResult, Command
-from weft.gate.combination import EntryConflict, EntrySteps, combine
 from weft.gate.commits import LandingCommit
 from weft.gate.conflicts import describe
 from weft.gate.entrant_evidence import measure
@@ -35,7 +34,7 @@ from weft.gate.gate_rows import (
     find_failure,
     is_base_proved,
 )
-from weft.gate.merge import MergeStep
+from weft.gate.merge import EntryConflict, EntrySteps, KnownMerges, MergeStep, combine
 from weft.gate.policy import next_step
 from weft.gate.policy.doubt import UNABLE, FailedCheck, explain_doubt
 from weft.gate.policy.gate_records import (
@@ -116,6 +115,7 @@ class GateHolder:
         self._files = SetupFiles(site.root, site.config.workspace)
         self._check_ids: dict[tuple[tuple[Command, ...], str], str] = {}
         self._merged: dict[tuple[str, Combination], EntrySteps | EntryConflict] = {}
+        self._merges: KnownMerges = {}
         self.changed = anyio.Event()  # set when a check has ended
         self._pool = CheckPool(
             site,
@@ -133,7 +133,7 @@ class GateHolder:
         self.changed.set()  # each turn has another event
 
     def _fail(self, error: Exception) -> None:
-        self._merged.clear()  # `git gc` may have removed its objects
+        self._forget_merges()  # `git gc` may have removed their objects
         if isinstance(error, SetUpFailed):  # also on the base: attempts would fail the same way
             doubt_base(self._site.store, self._fence, self._run, str(error), now=time.time())
         self._block(error)
@@ -413,7 +413,7 @@ class GateHolder:
             raise
         except Refused as refused:  # an entry was just cancelled: the next turn lands the rest
             log.info("run %s: %s", self._run, refused)
-        self._merged.clear()
+        self._forget_merges()
 
     def _have_passed(self, steps: EntrySteps, combination: Combination, view: _GateView) -> bool:
         """Tell whether the tree to land passed, and with `every_commit` the tree of each commit."""
@@ -477,8 +477,12 @@ class GateHolder:
     def _combine(self, base: str, entries: Sequence[Entry]) -> EntrySteps | EntryConflict:
         key = (base, tuple(entry.id for entry in entries))
         if key not in self._merged:
-            self._merged[key] = combine(self._objects, base, entries)
+            self._merged[key] = combine(self._objects, base, entries, self._merges)
         return self._merged[key]
+
+    def _forget_merges(self) -> None:
+        self._merged.clear()
+        self._merges.clear()
 
     def _record_conflict(self, check: Check, conflict: EntryConflict) -> None:
         report = describe(conflict.conflicts)

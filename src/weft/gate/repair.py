@@ -20,7 +20,7 @@ from weft.errors import Refused
 from weft.gate.branch_landing import is_landed_work
 from weft.gate.check_run import find_telling_line
 from weft.gate.conflicts import describe
-from weft.gate.merge_inputs import place_attributes
+from weft.gate.merge import place_attributes
 from weft.gate.run_landing import LandContext, LandOutcome
 from weft.gate.trunk import keep
 from weft.git.merge_tree import MergeRefusal, merge_pair

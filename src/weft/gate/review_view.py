@@ -15,7 +15,7 @@ from weft.candidate_records import CommentDraft, Entry, GateRows, Review, Review
 from weft.config import command_line
 from weft.errors import InputError, Refused, WeftError
 from weft.formats import duration
-from weft.gate.combination import EntryConflict, combine
+from weft.gate.merge import EntryConflict, combine
 from weft.gate.review_diff import DiffFile, find_line, read_patch
 from weft.git.object_store import open_object_store
 from weft.git.trees import find_file, make_patch

@@ -1,8 +1,8 @@
-"""Merges by `git merge-tree`, many with a single command."""
+"""Merges by `git merge-tree`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from signal import SIGABRT, SIGSEGV
 from typing import Final
 
@@ -13,7 +13,6 @@ from weft.process import Completed
 
 _CRASHES: Final = frozenset({-SIGABRT, -SIGSEGV})
 """Some sets of renames across file types break an assertion of git 2.39, in `git merge` too."""
-_UNKNOWN_OPTION: Final = 129
 
 
 class ConflictStage(Struct, frozen=True, kw_only=True):
@@ -45,36 +44,18 @@ class MergeRefusal(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def merge_pairs(
-    store: ObjectStore, merges: Sequence[tuple[str, str]]
-) -> Iterator[MergeAnswer | MergeRefusal]:
-    """Merge the second commit of each pair into the first and yield the answers in order.
-
-    The answers may end early, but not before the first.
-    """
-    pairs = "".join(f"{ours} {theirs}\n" for ours, theirs in merges).encode()
-    done = store.attempt("merge-tree", "--write-tree", "--messages", "--stdin", input=pairs)
-    if done.status == _UNKNOWN_OPTION:  # git 2.38 does a single merge per command
-        yield from (merge_pair(store, ours, theirs) for ours, theirs in merges)
-        return
-    if done.status in _CRASHES:
-        # The crash lost the answers before it: ask for fewer until a single merge is left.
-        few = merges[: len(merges) // 2]
-        yield from merge_pairs(store, few) if few else (_refusal(store, merges[0][1], done),)
-        return
-    answers = _read_answers(output_bytes(done)) if done.status >= 0 else []
-    yield from answers
-    if len(answers) < len(merges):
-        yield _refusal(store, merges[len(answers)][1], done)
-
-
 def merge_pair(store: ObjectStore, ours: str, theirs: str) -> MergeAnswer | MergeRefusal:
+    """Merge the second commit into the first."""
     done = store.attempt("merge-tree", "--write-tree", "--messages", "-z", ours, theirs)
     if done.status not in (0, 1):
         return _refusal(store, theirs, done)
-    clean = b"0" if done.status else b"1"
-    (answer,) = _read_answers(clean + b"\0" + output_bytes(done) + b"\0")
-    return answer
+    fields = iter((output_bytes(done) + b"\0").split(b"\0")[:-1])
+    return MergeAnswer(
+        clean=done.status == 0,
+        tree=next(fields).decode(),
+        stages=tuple(_stages(fields)),
+        messages=tuple(_messages(fields)),
+    )
 
 
 def _refusal(store: ObjectStore, theirs: str, done: Completed) -> MergeRefusal:
@@ -85,19 +66,6 @@ def _refusal(store: ObjectStore, theirs: str, done: Completed) -> MergeRefusal:
     if done.status in _CRASHES:
         return MergeRefusal(unrelated=False, text=f"git crashed while merging this: {errors}")
     raise store.failure(f"git cannot merge {theirs}: {errors}", errors)
-
-
-def _read_answers(output: bytes) -> list[MergeAnswer]:
-    fields = iter(output.split(b"\0")[:-1])
-    return [
-        MergeAnswer(
-            clean=status == b"1",
-            tree=next(fields).decode(),
-            stages=tuple(_stages(fields)),
-            messages=tuple(_messages(fields)),
-        )
-        for status in fields
-    ]
 
 
 def _stages(fields: Iterator[bytes]) -> Iterator[ConflictStage]:

@@ -10,8 +10,10 @@ a missing object fails with advice.
 from __future__ import annotations
 
 import os
+import tempfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +23,7 @@ from weft.errors import InputError
 from weft.git.disk import scratch_directory
 from weft.git.git_command import GitFailed, failure, failure_reason
 from weft.git.git_view import GitView, run_in_view, write_git_directory
-from weft.git.objects import Object, make_pack
+from weft.git.objects import Object, frame
 from weft.git.repository import common_directory, read_settings
 from weft.process import Completed
 
@@ -31,7 +33,6 @@ _PARTIAL: Final = (
     "This repository is a partial clone, and weft fetches nothing while agents work; "
     "`git fetch --refetch --no-filter` brings the missing objects."
 )
-_LOOSE: Final = 100  # objects that are written loose; git draws the same line for a push
 
 
 class MissingCommit(InputError):
@@ -88,24 +89,24 @@ class ObjectStore(Struct, kw_only=True):
             contents.append(object.content)
         return contents
 
-    def sizes(self, ids: Sequence[str]) -> dict[str, int]:
-        if not ids:
-            return {}
-        lines = self.run(
-            *("cat-file", "--batch-check=%(objectsize)"),
-            input="".join(f"{id}\n" for id in ids).encode(),
-        ).splitlines()
-        return {id: int(line) for id, line in zip(ids, lines, strict=True) if line.isdigit()}
-
     def write(self, objects: Mapping[str, Object]) -> None:
-        """Write objects, given by id, with a single command."""
-        if not objects:
-            return
-        pack = make_pack(objects.values(), like=next(iter(objects)))
-        if len(objects) < _LOOSE:
-            self.run("unpack-objects", "-q", input=pack)
-        else:
-            self.run("index-pack", "--stdin", input=pack)
+        """Write objects, given by id, as git writes loose objects."""
+        for id, object in objects.items():
+            place = self.view.objects / id[:2] / id[2:]
+            while not place.exists():
+                place.parent.mkdir(exist_ok=True)
+                with suppress(FileNotFoundError):  # a `git gc` removed the empty directory
+                    _write_loose(place, frame(object))
+            with suppress(FileNotFoundError):
+                os.utime(place)  # a `git gc` deletes old objects first
+
+
+def _write_loose(place: Path, framed: bytes) -> None:
+    number, draft = tempfile.mkstemp(dir=place.parent, prefix="tmp_obj_")
+    with os.fdopen(number, "wb") as file:
+        file.write(zlib.compress(framed, 1))
+    os.chmod(draft, 0o444)
+    os.replace(draft, place)
 
 
 @contextmanager
