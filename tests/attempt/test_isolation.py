@@ -13,11 +13,11 @@ from attempt.attempt_project import AttemptProject
 from databases import postgres_later
 from disk_directory import tmp_path as tmp_path
 from repositories import content, git
+from user_checkout import fingerprint
 from weft.model import State
 from weft.process import box
 from weft.project.own_repository import get_repository
 from weft.store.tokens import create_token
-from weft.workspace import fingerprint
 
 
 def test_secrets_reach_no_agent_that_does_not_ask_for_them(project: AttemptProject) -> None:
@@ -139,30 +139,11 @@ def test_what_is_the_users_stays_as_it_is(project: AttemptProject) -> None:
     git(project.root, "branch", "mine")
     get_repository(project.root, project.store)  # which writes its id once
     before = fingerprint(project.root)
-    tasks = [
-        project.submit("write a new", "commit mine", files=["a"]),
-        project.submit("write dir/c new", "attempt 1: crash KILL", files=["dir/c"]),
-        project.submit("write x new", "attempt 1: fail other", files=["x"]),
-    ]
+    project.submit("write a new", "commit mine", files=["a"])
+    project.submit("write dir/c new", "attempt 1: crash KILL", files=["dir/c"])
+    project.submit("write x new", "attempt 1: fail other", files=["x"])
     project.serve()
     assert fingerprint(project.root) == before
-    assert all(not project.events(task, "surroundings_changed") for task in tasks)
-
-
-def test_who_reaches_for_what_is_the_users_is_told_of(project: AttemptProject) -> None:
-    root = project.root
-    project.shell(
-        "grabbing",
-        f"git -C {root} config weft.owned yes\ngit -C {root} branch owned\n"
-        f"echo owned > {root}/dir/b\necho exit 1 > {root}/.git/hooks/pre-commit\necho new > a\n",
-    )
-    task = project.submit(agent="grabbing", files=["a"])
-    project.serve()
-    assert project.state(task) is State.DONE
-    [event] = project.events(task, "surroundings_changed")
-    told = " ".join(event.data["changes"])
-    for what in ("config", "refs/heads/owned", "dir/b", "pre-commit"):
-        assert what in told
 
 
 def test_ports_are_leased_and_distinct(project: AttemptProject) -> None:

@@ -91,7 +91,7 @@ def all_kinds() -> set[str]:
 def test_every_kind_of_event_is_told_or_silent_on_purpose() -> None:
     kinds = all_kinds()
     assert len(kinds) > 40
-    assert {"surroundings_changed", "progress", "checked"} <= kinds
+    assert {"progress", "checked"} <= kinds
     told = TEXTS.keys() | SPECIAL.keys()
     assert not told & SILENT
     assert kinds == told | SILENT, "and nothing is told that never happens"
@@ -115,7 +115,6 @@ def event(kind: str, task: int | None = 1, run: str | None = "r", **data: Any) -
 
 NAMED = About(task="1.1", title="Write a", naming={1: "1.1", 2: "1.2"}.__getitem__)
 CHECK: dict[str, Any] = {"check_id": "c", "entries": ["1.1", "2.1"], "seconds": 0.5}
-CHANGES = [f"The file '{name}' changed in the checkout." for name in "abcde"]
 SAID = [
     (event("task_admitted", attempt=1, worker="w"), "▶ attempt 1 at w", "▶ 1.1: Write a"),
     (
@@ -188,14 +187,6 @@ def test_what_programs_alone_care_about_is_not_told() -> None:
     assert line(event("progress", attempt=1, events=[{"type": "text", "text": "hm"}])) is None
     assert line(event("what_a_newer_weft_writes")) is None
     assert all(line(event(kind)) is None for kind in SILENT)
-
-
-def test_what_is_the_users_and_changed_is_told_loudly_with_what_to_do() -> None:
-    told = line(event("surroundings_changed", attempt=1, changes=CHANGES, all=25), NAMED)
-    assert told is not None
-    assert told.startswith("! while 1.1 was working, files of yours changed: The file 'a'")
-    assert "'c' changed in the checkout. And 22 more." in told
-    assert "`sandbox: landlock`" in told
 
 
 def test_a_cure_is_told_to_its_end_however_long_the_reason() -> None:

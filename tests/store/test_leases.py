@@ -27,7 +27,7 @@ from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.attempt_end import finish
 from weft.store.attempt_history import count_failures, durations
-from weft.store.attempt_reports import note_changes, report, report_all
+from weft.store.attempt_reports import report, report_all
 from weft.store.event_log import history, read_events
 from weft.store.leases import (
     adopt,
@@ -83,7 +83,6 @@ def test_a_cancelled_tasks_process_is_told_so_but_keeps_its_amounts(store: Store
     assert claims(store) == {}
     for effect in (
         lambda: report(store, fence, {}, now=3),
-        lambda: note_changes(store, fence, 1, ["x: changed"], most=1, now=3),
         lambda: extend(store, fence, ["b.py"], now=3),
         lambda: finish(store, fence, DONE, now=3),
     ):
@@ -180,7 +179,6 @@ def test_a_fence_nobody_was_given_changes_nothing(store: Store, fence: int) -> N
     before = snapshot(store.url)
     for effect in (
         lambda: report(store, fence, {}, now=2),
-        lambda: note_changes(store, fence, 1, ["x: changed"], most=1, now=2),
         lambda: release(store, fence, now=2),
         lambda: finish(store, fence, DONE, now=2),
         lambda: extend(store, fence, ["a"], now=2),

@@ -42,7 +42,7 @@ from weft.process import process_table
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
 from weft.store.attempt_end import finish
-from weft.store.attempt_reports import note_changes, report
+from weft.store.attempt_reports import report
 from weft.store.database import Transaction
 from weft.store.event_log import history
 from weft.store.leases import (
@@ -309,7 +309,6 @@ def test_superseded_process_still_writes(store: Store) -> None:
         before = snapshot(store.url)
         for effect in (
             lambda: report(store, old, {}, now=4),
-            lambda: note_changes(store, old, 1, ["x: changed"], most=1, now=4),
             lambda: extend(store, old, ["b.py"], now=4),
             lambda: reserve(store, old, {"requests": 1}, now=4),
             lambda: release(store, old, now=4),

@@ -213,7 +213,6 @@ def test_nothing_an_agent_configures_is_run(root: Path, place: Workspace, tmp_pa
     proof.unlink(missing_ok=True)
     assert kinds(place)["a"] == "edited"
     make_candidate(place)
-    workspace.fingerprint(root)
     assert workspace.release(place).obstacle is not None
     shutil.rmtree(nested)
     workspace.release(workspace.attach(root, place.branch))
@@ -278,7 +277,6 @@ def test_no_remote_that_an_agent_configures_is_asked_for_missing_objects(
     make_candidate(place)
     with pytest.raises(NoSuchCommit):
         get_commit(root, UNKNOWN)
-    workspace.fingerprint(root)
     with contextlib.suppress(GitFailed):
         workspace.release(place)
     assert not proof.exists(), proof.read_text()

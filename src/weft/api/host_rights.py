@@ -34,7 +34,6 @@ _FENCES: Final[Mapping[str, Callable[[Arguments], Iterable[int]]]] = {
             "attempt_end.finish",
             "team_verbs.fix_team_base",
             "leases.free_proved_dead",
-            "attempt_reports.note_changes",
             "attempt_reports.propose_step",
             "attempt_reports.refuse_step",
             "leases.release",

@@ -12,7 +12,6 @@
     work_commit     commits of the work in its workspace
     outcome         the end of an agent and its changes -> the next state of its task; pure
     settlement      the same with its effects, under the fence
-    user_checkout   the user's checkout before and after
     adoption        continuation of a dead worker's attempt
     orphans         attempts and workspaces of dead workers
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Self
 
@@ -42,7 +41,7 @@ from weft.project.site import Site
 from weft.store.event_log import history
 from weft.store.leases import reserve
 from weft.store.tasks import list_attempts
-from weft.workspace import Fingerprint, Workspace
+from weft.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +72,6 @@ class RunningAttempt:
         self._grown = time.monotonic()
         self._ended = anyio.Event()
         self._exit: Exit | None = None
-        self._after: Future[Fingerprint] | None = None
 
     @classmethod
     def start(cls, site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Self:
@@ -146,7 +144,6 @@ class RunningAttempt:
 
     async def wait_ended(self) -> None:
         self._exit = await self._running.wait_ended()
-        self._after = self._site.looks.soon(self._site.root)
         self._ended.set()
 
     def look(self) -> None:
@@ -242,7 +239,6 @@ class RunningAttempt:
 
     def _end(self) -> Ended:
         assert self._exit is not None
-        assert self._after is not None
         return Ended(
             site=self._site,
             fence=self.fence,
@@ -253,7 +249,6 @@ class RunningAttempt:
             stopped=self._stopped,
             fault=self._fault,
             adopted=self._adopted,
-            after=self._after,
         )
 
     def _stop_if_over(self, now: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import Final
 
 from msgspec import Struct
@@ -18,7 +17,7 @@ from weft.errors import InputError
 from weft.model import ErrorClass
 from weft.process.agent_process import Exit, StopReason
 from weft.project.site import Site
-from weft.workspace import Fingerprint, Workspace
+from weft.workspace import Workspace
 
 TOO_MUCH: Final = "The agent printed more than it may, and was ended."
 
@@ -37,7 +36,6 @@ class Ended(Struct, frozen=True, kw_only=True):
     stopped: Stop | None
     fault: str  # weft's own reason to break it off
     adopted: bool  # the weft that started it is gone
-    after: Future[Fingerprint]  # the user's checkout, looked at since
 
 
 def find_failure(ended: Ended) -> Failure | None:

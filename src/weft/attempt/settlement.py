@@ -21,7 +21,7 @@ from weft.agents import review_answer
 from weft.agents.classify import Failure
 from weft.agents.comment_answers import read_answers
 from weft.agents.proposal import Proposal
-from weft.attempt import outcome, proposed_step, start_record, user_checkout
+from weft.attempt import outcome, proposed_step, start_record
 from weft.attempt.ended_attempt import (
     SUMMARY_LENGTH,
     Ended,
@@ -323,7 +323,6 @@ def _finish(
     spent = follower.spent
     candidate = subject[0] if subject else commit
     push_candidate(ended.site, ended.order, ended.fence, candidate)
-    _tell_surroundings(ended)
     start_record.save_use(
         ended.site.directory(ended.order.task, ended.order.attempt), follower.session
     )
@@ -375,13 +374,7 @@ def _list_changed(ended: Ended, commit: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for change in changes for path in change.paths))
 
 
-def _tell_surroundings(ended: Ended) -> None:
-    """Report changes of the user's checkout, while the fence is still valid."""
-    user_checkout.compare(ended.site, ended.fence, ended.order, ended.after)
-
-
 def _hand_back(ended: Ended, reason: str) -> None:
-    _tell_surroundings(ended)
     refusal = _send_home(ended) if ended.site.transport is not None else None
     spent = _settled(ended) or None
     try:

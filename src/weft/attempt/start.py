@@ -26,7 +26,7 @@ from weft.agents.agent import Agent, AgentBudget
 from weft.agents.events import TokenCount
 from weft.agents.next_agents import NextAgent, describe_next
 from weft.agents.usage import Spent
-from weft.attempt import settings_directory, start_record, user_checkout
+from weft.attempt import settings_directory, start_record
 from weft.attempt.base import Beginning, choose, find_hop
 from weft.attempt.briefing import brief, title
 from weft.attempt.home_transfer import fetch_for
@@ -94,13 +94,11 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     beginning = choose(site, task, grant)
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     marker = site.marker(grant.task, grant.attempt)
-    settings = site.looks.settings(site.root)
     made = workspace.prepare(
         site.root,
         branch,
         beginning.start,
         owner=marker,
-        settings=settings,
         terms=site.terms(),
         claims=grant.files,
         preferred=None if beginning.resumed is None else _find_workspace(site, beginning.resumed),
@@ -256,7 +254,6 @@ def _fill(
         spawn, agent, prepared.terms.box, site.able, site.config, prepared
     )
     start_record.save(directory, ordered)
-    user_checkout.remember(site, directory)
     running = process.start(spawn, site.launcher, renewed=renewed())
     _confirm(site, messages)
     return Begun(order=ordered, workspace=prepared, running=running, warnings=warnings)

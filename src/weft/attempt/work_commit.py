@@ -52,7 +52,7 @@ def commit_work(ended: Ended, changes: Changes | None = None) -> str | None:
 
 def _commit_changes(ended: Ended, changes: Changes) -> str | None:
     refuse_secrets(ended.site, ended.workspace, changes.paths)
-    settings = ended.site.looks.settings(ended.site.root)
+    settings = git.read_settings(ended.site.root)
     author = Author(
         name=settings.get("user.name") or "weft",
         email=settings.get("user.email") or "weft@localhost",

@@ -420,14 +420,12 @@ def see_through(project: Project, store: Store, what: Follow, slots: int | None)
         parked=parked,
         checks_run=list_check_spans(store, what.run),
     )
-    changed = list_of_kind(store, what.run, "surroundings_changed")
     outside = list_outside(list_of_kind(store, what.run, CLAIMS_EXTENDED))
     if what.shows == "result":
-        yours = [{"task": event.task, "changes": event.data["changes"]} for event in changed]
-        more = {**figures_as_dict(figures), "surroundings_changed": yours, "outside": outside}
+        more = {**figures_as_dict(figures), "outside": outside}
         print_json({**summary(progress), **more})
     else:
-        _say_all(summary_lines(progress, figures, changed, outside))
+        _say_all(summary_lines(progress, figures, outside))
     return 1 if progress.run.target_state is TargetState.REFUSED else followed.code
 
 

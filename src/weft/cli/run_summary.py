@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from weft.cli.text_gantt import draw_bars
 from weft.formats import count, dollars
-from weft.model import BELOW_TEAM, STEPS, Event, TargetState, Task
+from weft.model import BELOW_TEAM, STEPS, TargetState, Task
 from weft.page.gantt_chart import GanttBar, GanttChart, GanttRow
 from weft.runs.progress import RunProgress
 from weft.runs.run_figures import (
@@ -24,7 +24,7 @@ from weft.words import land_command, progress_text, task_state
 _CHART: Final = 76  # columns of the chart
 _MOST: Final = 40  # tasks that get a row each; of more, the slots do
 _NAME: Final = 24
-_CHANGES: Final = 10  # changes of the user's files that are listed
+_CHANGES: Final = 10  # files outside those of their tasks that are listed
 _CURES: Final = 3  # commands that the last line names
 
 
@@ -45,11 +45,9 @@ def figures_as_dict(figures: RunFigures) -> dict[str, Any]:
 def summary_lines(
     progress: RunProgress,
     figures: RunFigures,
-    changed: Sequence[Event],
     outside: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Sequence[str]:
-    """Return the summary; `changed` are events about changes of the user's own files, `outside` the
-    files that tasks changed besides their own."""
+    """Return the summary; `outside` are the files that tasks changed besides their own."""
     how = "" if progress.ended else ", not ended"
     lines = [
         "",
@@ -58,7 +56,7 @@ def summary_lines(
         *([f"  {times}"] if (times := describe_times(figures)) else []),
         *_counts(figures),
     ]
-    lines += [*_list_outside(progress, outside), *_changes(progress, changed)]
+    lines += _list_outside(progress, outside)
     lines += [f"! {need}" for need in progress.questions]
     tip, run = progress.tip, progress.run
     if run.target_text:
@@ -81,22 +79,6 @@ def _list_outside(progress: RunProgress, outside: Mapping[str, Sequence[int]]) -
         yield f"    {path} ({', '.join(names.get(task, '') for task in tasks)})"
     if len(outside) > _CHANGES:
         yield f"    … and {len(outside) - _CHANGES} more"
-
-
-def _changes(progress: RunProgress, changed: Sequence[Event]) -> Iterator[str]:
-    names = {task.id: task.name for task in progress.tasks}
-    changes: dict[str, dict[str, None]] = {}  # tasks under way, by change
-    for event in changed:
-        for change in event.data["changes"]:
-            changes.setdefault(change, {})[names.get(event.task or 0, "")] = None
-    if not changes:
-        return
-    yield "! files of yours changed while agents were working:"
-    for change, tasks in list(changes.items())[:_CHANGES]:
-        yield f"    {change} ({', '.join(tasks)})"
-    if len(changes) > _CHANGES:
-        yield f"    … and {len(changes) - _CHANGES} more"
-    yield "  If you did not change them, an agent left its workspace; see `weft why TASK`."
 
 
 def _next(progress: RunProgress) -> str:

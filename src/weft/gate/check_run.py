@@ -220,7 +220,7 @@ class CheckRun:
     def _prepare(self, tree: str, base: str) -> Workspace:
         gc_lock.guard(self.site.common)
         commit = commit_to_check(self.site.root, tree, base)
-        settings = self.site.looks.settings(self.site.root)
+        settings = git.read_settings(self.site.root)
         try:
             place = workspace.prepare(
                 self.site.root,

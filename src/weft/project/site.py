@@ -21,7 +21,6 @@ from weft.process.environment import build_environment
 from weft.process.launcher import Launcher
 from weft.project.boxes import describe_box, find_hidden
 from weft.project.changeover import Changeover
-from weft.project.checkout_watch import Looks
 from weft.project.mirror_use import MirrorUse
 from weft.redaction import list_secrets
 from weft.store import Store
@@ -74,7 +73,6 @@ class Site(Struct, frozen=True, kw_only=True):
     host: str = ""  # the name under which such a host has joined
     checks: bool = True  # it runs checks; home without them leaves checks to hosts that take them
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
-    looks: Looks = field(default_factory=Looks)
     changeover: Changeover = field(default_factory=Changeover)
     breaker: Breaker = field(default_factory=Breaker)  # ends git's work on agents' files
 

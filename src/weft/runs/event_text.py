@@ -19,7 +19,6 @@ Naming = Callable[[int], str]
 
 Data = Mapping[str, Any]
 
-_CHANGES: Final = 3  # changes of the user's files that a line names
 _MOST: Final = 8  # values of a list that a line names
 
 _REASONS: Final[Mapping[str, str]] = {"reaped": "its worker is gone"}
@@ -237,17 +236,6 @@ def _warned(data: Data, about: About) -> str | None:
     return f"! agent {data.get('agent')}: {data['warning']}"
 
 
-def _surroundings(data: Data, about: About) -> str:
-    changes = list(data["changes"])
-    more = int(data["all"]) - len(changes[:_CHANGES])
-    text = " ".join([*changes[:_CHANGES], *([f"And {more} more."] if more else [])])
-    return (
-        f"! while {_tried(data, about)} was working, files of yours changed: {text} If you did not "
-        "change them, an agent left its workspace: undo the change and give the agent a sandbox "
-        "(`sandbox: landlock` in its file). weft warns once per run."
-    )
-
-
 def _step(data: Data, about: About) -> str:
     left = _listed(data["left"]) or "none"
     gone = "; ".join(f"{number} {reason}" for number, reason in data["out"].items())
@@ -259,7 +247,6 @@ SPECIAL: Final[Mapping[str, Special]] = {
     "attempt_finished": _finished,
     "checked": _checked,
     "progress": _warned,
-    "surroundings_changed": _surroundings,
     "team_step": _step,
     "target_settled": _target,
     "task_admitted": _admitted,

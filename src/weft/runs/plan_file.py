@@ -78,7 +78,6 @@ def replace_content(path: Path, before: bytes, data: bytes) -> None:
 
 def write_new(path: Path, data: bytes) -> None:
     """Create a file; raise InputError if it exists."""
-    _remember(path)
     try:
         # Exclusive creation: neither a file nor a link that is there is ever written to.
         file = path.open("xb")
@@ -102,15 +101,8 @@ def write_over(path: Path, data: bytes, *, ours: Callable[[bytes], bool], kind: 
     real = _real(path)
     if not ours(read(real)):
         raise InputError(f"{path} is there already and is no {kind}; name another file.")
-    _remember(real)
     with _explained(path):
         _replace(real, data)
-
-
-def _remember(path: Path) -> None:
-    from weft.workspace.own_writes import record_own_write  # late: most commands write no file
-
-    record_own_write(path)
 
 
 def _real(path: Path) -> Path:

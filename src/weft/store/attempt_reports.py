@@ -5,8 +5,6 @@ A report under a fence that is not current is refused.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 
 from weft.errors import StaleFence
@@ -36,35 +34,6 @@ def report_all(
             continue
         tx.log("progress", {**data, "fence": fence}, now=now, run=task["run"], task=task["id"])
     return lost
-
-
-@writes
-def note_changes(
-    tx: Transaction, fence: int, attempt: int, changes: Sequence[str], *, most: int, now: float
-) -> None:
-    """Log the changes around an attempt that its run has not logged yet, at most `most` of them in
-    words."""
-    lease, task = require_current(tx, fence)
-    known: set[str] = set()
-    for row in tx.all("events_of_kind", run=task["run"], kind="surroundings_changed"):
-        known.update(json.loads(row["data"])["causes"])
-    fresh = [change for change in changes if _cause(change) not in known]
-    if fresh:
-        tx.event(
-            "surroundings_changed",
-            task,
-            now=now,
-            fence=lease["fence"],
-            attempt=attempt,
-            changes=fresh[:most],
-            all=len(fresh),
-            causes=[_cause(change) for change in fresh],
-        )
-
-
-def _cause(change: str) -> str:
-    """Return a short name that recognises the same change again."""
-    return hashlib.sha256(change.encode(errors="replace")).hexdigest()[:12]
 
 
 @writes

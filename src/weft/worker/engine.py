@@ -112,7 +112,6 @@ def open_site(
             mcp=mcp or (config.server and f"{config.server}/mcp"),
             checks=checks,
         )
-        site.looks.soon(root)  # by the time an agent starts it is known
         yield site
 
 

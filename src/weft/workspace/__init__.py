@@ -2,7 +2,6 @@
 
 from weft.workspace.candidate import Author, Candidate, NoChange, candidate
 from weft.workspace.changes import Changes, changes, out_of_scope
-from weft.workspace.fingerprint import Fingerprint, compare, fingerprint, settings_files
 from weft.workspace.handout import attach, find_copied, list_handed_out, prepare
 from weft.workspace.inspection import Unkeepable
 from weft.workspace.leftovers import Leftover, LeftoverReport, clean, list_leftovers
@@ -16,7 +15,6 @@ __all__ = [
     "Author",
     "Candidate",
     "Changes",
-    "Fingerprint",
     "Leftover",
     "LeftoverReport",
     "NoChange",
@@ -30,11 +28,9 @@ __all__ = [
     "changes",
     "check_ref",
     "clean",
-    "compare",
     "discard",
     "discard_abandoned",
     "find_copied",
-    "fingerprint",
     "list_handed_out",
     "list_leftovers",
     "out_of_scope",
@@ -42,5 +38,4 @@ __all__ = [
     "prepare",
     "release",
     "set_up",
-    "settings_files",
 ]
