@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -22,11 +22,12 @@ from msgspec.structs import replace
 from gate.gate_run import RUN, WORKER, Stage, gate_site, marked_processes
 from gate.test_gate_scenarios import Hasty
 from wait_until import PATIENCE, wait_until
-from weft.gate.check_pool import CheckJob, CheckPool, RunningCheck, UnreleasedLeases
+from weft.gate.check_pool import CheckJob, CheckPool, RunningCheck
 from weft.gate.check_run import CheckResult, end_orphaned_check
 from weft.gate.policy.gate_records import Check
 from weft.model import NewWorker
 from weft.process import process_table
+from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
 from weft.store.leases import list_open, release, suspect_overdue, take
 from weft.store.workers import depart, register
@@ -59,6 +60,24 @@ class Trouble(Exception):
     pass
 
 
+class NotedLeases(HeldLeases):
+    """Leases that are remembered after their end."""
+
+    def __init__(self, site: Site, fences: list[int]) -> None:
+        super().__init__(site)
+        self._fences = fences
+
+    def hold(
+        self,
+        fence: int,
+        *,
+        lost: Callable[[], None],
+        renewed: Callable[[float], None] = lambda sent: None,
+    ) -> None:
+        self._fences.append(fence)
+        super().hold(fence, lost=lost, renewed=renewed)
+
+
 CHILDREN = ("", "sleep 600 & ", "(trap '' TERM; exec sleep 600) & ")
 wishes = st.lists(
     st.builds(Wish, st.sampled_from([0, 0.1, 0.3]), st.integers(0, 2), st.sampled_from(CHILDREN)),
@@ -79,7 +98,7 @@ class PoolProject:
         self.site = site
         self._home = home
         self._numbers = itertools.count()
-        self.fences: dict[Check, int] = {}  # of every check that was started
+        self.fences: list[int] = []  # of every check that was started
 
     def job(self, wish: Wish) -> CheckJob:
         name = f"c{next(self._numbers)}"
@@ -102,19 +121,17 @@ class PoolProject:
         answers: list[Answer] = []
         failed: list[Exception] = []
 
-        def record(job: CheckJob, result: CheckResult) -> None:
-            answers.append(Answer(job, result, self.living(self.fences[job.check])))
+        def record(job: CheckJob, result: CheckResult, fence: int) -> None:
+            answers.append(Answer(job, result, self.living(fence)))
 
         with anyio.CancelScope() as scope:
             try:
                 async with anyio.create_task_group() as group:
-                    leases = UnreleasedLeases(self.site)
+                    leases = NotedLeases(self.site, self.fences)
                     calls = {"record": record, "fail": failed.append, "ring": lambda: None}
                     pool = kind(self.site, WORKER, RUN, group, leases, **calls)  # type: ignore[arg-type]  # as named
                     for job in jobs:
-                        known = set(pool.fences)
                         assert await pool.start(job)
-                        [self.fences[job.check]] = set(pool.fences) - known
                     await self._end(pool, jobs, end, scope)
             except* Trouble:
                 assert end.how == "break"
@@ -193,8 +210,8 @@ def test_checks_of_a_worker_that_left_take_slots_until_they_have_ended(
 
     async def try_to_start(site: Site) -> bool:
         async with anyio.create_task_group() as group:
-            calls = {"record": lambda job, result: None, "fail": print, "ring": lambda: None}
-            pool = CheckPool(site, WORKER, RUN, group, UnreleasedLeases(site), **calls)  # type: ignore[arg-type]  # as named
+            calls = {"record": lambda job, result, fence: None, "fail": print, "ring": lambda: None}
+            pool = CheckPool(site, WORKER, RUN, group, HeldLeases(site), **calls)  # type: ignore[arg-type]  # as named
             return await pool.start(PoolProject(stage, site, home).job(Wish(0, 0)))
         raise AssertionError("a task group is left by its end only")
 
@@ -221,7 +238,7 @@ class ByEnding(CheckPool):
 
     async def _complete(self, job: CheckJob, running: RunningCheck) -> None:
         result = await running.run.check(job.tree, job.check.base, job.commands)
-        await run_sync(self._record, vars(self)["jobs"].pop(0), result)
+        await run_sync(self._record, vars(self)["jobs"].pop(0), result, running.fence)
         await self._leases.release(running.fence)
         del self._checks[job.check]
 
@@ -237,12 +254,12 @@ class Twofaced(CheckPool):
                 job.check in self._checks and not self._site.check_directory(running.fence).exists()
             ):
                 await anyio.sleep(0.02)
-            await run_sync(self._record, job, result)
+            await run_sync(self._record, job, result, running.fence)
 
 
 @pytest.mark.parametrize(("kind", "end"), [(Early, LEAVE), (ByEnding, WAIT), (Twofaced, WAIT)])
 def test_a_weakened_pool_is_caught(project: PoolProject, kind: type[CheckPool], end: End) -> None:
     with pytest.raises(AssertionError):
         project.judge(kind, APART, end)
-    for fence in project.fences.values():
+    for fence in project.fences:
         wait_until(lambda: end_orphaned_check(project.site, RUN, fence))  # noqa: B023 - at once

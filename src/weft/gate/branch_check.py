@@ -9,20 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
-from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
 from weft.config import Config
 from weft.errors import WeftError
 from weft.gate.branch_landing import Move, is_landed_work
-from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases, make_verdict
+from weft.gate.check_pool import CheckJob, CheckPool, make_verdict
 from weft.gate.check_run import CheckResult, check_id, commands_of, environment
 from weft.gate.policy.gate_records import Check, Purpose
-from weft.process.process_identity import boottime
+from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
 from weft.store import Store
 from weft.store.gate import find_pass, record_branch_verdict
-from weft.store.leases import renew
 from weft.store.tasks import list_run
 from weft.workspace import SetupFiles
 
@@ -65,20 +63,21 @@ class BranchCheck:
     async def run(self, worker: str) -> CheckResult:
         """Run the check under a lease of this worker, and record the verdict."""
         ended = anyio.Event()
+        leases = HeldLeases(self._site)
         async with anyio.create_task_group() as group:
             pool = CheckPool(
                 self._site,
                 worker,
                 self._run,
                 group,
-                UnreleasedLeases(self._site),
-                record=lambda job, result: self._record(pool.fences[0], result),
+                leases,
+                record=self._record,
                 fail=self._fail,
                 ring=ended.set,
             )
             while not await pool.start(self._job):
                 await anyio.sleep(_PAUSE)
-            group.start_soon(self._keep_renewed, pool)
+            group.start_soon(leases.keep_renewed)
             await ended.wait()
             group.cancel_scope.cancel()
         if self._error is not None:
@@ -87,22 +86,12 @@ class BranchCheck:
             raise WeftError("The check was cut short and has no verdict; `weft land` repeats it.")
         return self._result
 
-    async def _keep_renewed(self, pool: CheckPool) -> None:
-        while True:
-            await anyio.sleep(self._site.config.tuning.heartbeat)
-            sent = boottime()
-            lost = await run_sync(self._renew, pool.fences)
-            pool.renew(sent, lost)
-
-    def _renew(self, fences: list[int]) -> list[int]:
-        return renew(self._site.store, fences, now=time.time())
-
     def _fail(self, error: Exception) -> None:
         self._error = error
 
-    def _record(self, fence: int, result: CheckResult) -> None:
-        verdict = make_verdict(self._job, result)
-        if not SetupFiles(self._site.root, self._site.config.workspace).keeps(self._job.files):
+    def _record(self, job: CheckJob, result: CheckResult, fence: int) -> None:
+        verdict = make_verdict(job, result)
+        if not SetupFiles(self._site.root, self._site.config.workspace).keeps(job.files):
             # The check may have seen the old or the new files: its verdict serves this move alone.
             verdict = replace(verdict, check_id=uuid.uuid4().hex)
         record_branch_verdict(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -34,6 +34,7 @@ from weft.gate.check_run import (
 from weft.gate.policy.gate_records import Check, Purpose
 from weft.git.refs import Update, list_refs, update_refs
 from weft.model import Lease, LeaseState
+from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
 from weft.store.check_orders import (
     CheckHosts,
@@ -43,7 +44,7 @@ from weft.store.check_orders import (
     take_back_order,
     withdraw_order,
 )
-from weft.store.leases import list_open, release, take
+from weft.store.leases import list_open, take
 from weft.store.workers import find_workers
 from weft.workspace.names import ordered_checks
 
@@ -92,28 +93,6 @@ class OrderedCheck(Struct, frozen=True, kw_only=True):
     since: float  # monotonic time
 
 
-class UnreleasedLeases:
-    """Leases to release, which the store may be unable to do at the moment."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._fences: set[int] = set()
-
-    async def release(self, *more: int) -> None:
-        self._fences.update(more)
-        for fence in sorted(self._fences):
-            with anyio.CancelScope(shield=True):
-                try:
-                    await run_sync(self._release, fence)
-                except StoreError as error:
-                    log.warning("lease %s cannot be released yet: %s", fence, error)
-                    return
-                self._fences.discard(fence)
-
-    def _release(self, fence: int) -> None:
-        release(self._site.store, fence, now=time.time(), reason="ended")
-
-
 class CheckPool:
     def __init__(
         self,
@@ -121,14 +100,14 @@ class CheckPool:
         worker: str,
         run: str,
         group: TaskGroup,
-        leases: UnreleasedLeases,
+        leases: HeldLeases,
         *,
         gate: int = 0,
-        record: Callable[[CheckJob, CheckResult], None],
+        record: Callable[[CheckJob, CheckResult, int], None],
         fail: Callable[[Exception], None],
         ring: Callable[[], None],
     ) -> None:
-        """`record` writes a verdict, `fail` blocks the gate after an error; both run in threads.
+        """`record` writes a verdict under a fence, `fail` blocks the gate; both run in threads.
 
         Hosts get orders under the fence of the gate; without it all checks run here. `ring` is
         called when a check here has ended.
@@ -151,10 +130,6 @@ class CheckPool:
     def running(self) -> tuple[Check, ...]:
         """Every check that has a process, also while it is being ended, or is ordered."""
         return (*self._checks, *self._orders)
-
-    @property
-    def fences(self) -> list[int]:
-        return [running.fence for running in self._checks.values()]
 
     @property
     def slots(self) -> int:
@@ -198,6 +173,7 @@ class CheckPool:
             run=CheckRun(self._site, fence, self._run), fence=fence, scope=anyio.CancelScope()
         )
         self._checks[job.check] = running
+        self._leases.hold(fence, renewed=running.run.renew, lost=running.scope.cancel)
         self._group.start_soon(self._complete, job, running)
 
     def _order(self, job: CheckJob) -> OrderedCheck:
@@ -275,17 +251,9 @@ class CheckPool:
             host=host,
         )
         try:
-            await run_sync(self._record, ordered.job, taken_over)
+            await run_sync(self._record, ordered.job, taken_over, self._gate)
         except (Refused, StoreError) as error:
             log.warning("order %s of run %s has no verdict: %s", ordered.number, self._run, error)
-
-    def renew(self, sent: float, lost: Collection[int]) -> None:
-        """Tell the watchdogs when the leases were renewed; cancel the checks of lost leases."""
-        for running in self._checks.values():
-            if running.fence in lost:
-                running.scope.cancel()
-            else:
-                running.run.renew(sent)
 
     def _take(self, entries: Sequence[str]) -> int | None:
         store, now = self._site.store, time.time()
@@ -338,7 +306,7 @@ class CheckPool:
             with running.scope:
                 result = await self._check(running.run, job)
             if not running.scope.cancelled_caught:
-                await run_sync(self._record, job, result)
+                await run_sync(self._record, job, result, running.fence)
         except CheckLost:
             log.warning("a watchdog ended check %s of run %s", running.fence, self._run)
         except (Refused, StoreError) as error:

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from weft import git
@@ -23,11 +22,11 @@ from weft.errors import (
     WeftError,
     find_passing_fault,
 )
-from weft.gate.check_pool import UnreleasedLeases
 from weft.gate.holder import GateHolder
 from weft.gate.trunk import CrashPoint, GateBlocked
 from weft.git import gc_lock
 from weft.git.object_store import ObjectStore, open_object_store
+from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
 from weft.store.gate import block_gate
 from weft.store.leases import take
@@ -54,7 +53,7 @@ class Gate:
         self._site = site
         self._worker = worker
         self._at = at
-        self._leases = UnreleasedLeases(site)
+        self._leases = HeldLeases(site)
         self._failures: list[float] = []  # when git failed lately
         self._last_fault = ""  # the passing fault that was logged last
 
@@ -116,7 +115,8 @@ class Gate:
                 block=lambda error: self._block(fence, error),
                 at=self._at,
             )
-            group.start_soon(self._keep_renewed, holder, group)
+            self._leases.hold(fence, lost=group.cancel_scope.cancel)
+            group.start_soon(self._leases.keep_renewed)
             while await holder.take_turn():
                 await self._wait(listener, holder.changed)
                 await self._site.changeover.let_pass(_YIELD)
@@ -151,14 +151,6 @@ class Gate:
         self._failures = [*(time for time in self._failures if time > now - _LATELY), now]
         log.warning("the gate of run %s: %s", self.run, error)
         return len(self._failures) <= (_GC_TRIES if isinstance(error, git.ObjectsGone) else _TRIES)
-
-    async def _keep_renewed(self, holder: GateHolder, group: TaskGroup) -> None:
-        while True:
-            await anyio.sleep(self._site.config.tuning.heartbeat)
-            if not await holder.renew():
-                group.cancel_scope.cancel()
-                return
-            await self._leases.release()
 
     async def _wait(self, listener: Listener, changed: anyio.Event) -> None:
         """Wait until a check has ended, the store has changed, or some seconds have passed:

@@ -19,10 +19,10 @@ from msgspec import Struct
 from weft import git
 from weft.attempt.briefing import title
 from weft.candidate_records import CheckVerdict, Entry, GateRows, MergeConflict
-from weft.errors import Refused, SetUpFailed, StaleFence, StoreError, WeftError
+from weft.errors import Refused, SetUpFailed, StaleFence, WeftError
 from weft.gate import check_run, trunk
 from weft.gate.base_check import BaseCommands, base_ids, is_base_known, list_own_checks
-from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases, make_verdict
+from weft.gate.check_pool import CheckJob, CheckPool, make_verdict
 from weft.gate.check_run import CheckResult, Command
 from weft.gate.commits import LandingCommit
 from weft.gate.conflicts import describe
@@ -51,7 +51,7 @@ from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore
 from weft.git.trees import replace_files
 from weft.model import Task, TaskKind
-from weft.process.process_identity import boottime
+from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
 from weft.store.base_checks import DOUBTED, accept_base, doubt_base, refuse_base
 from weft.store.event_log import list_of_kind
@@ -66,7 +66,6 @@ from weft.store.gate import (
     reject,
     see_entries,
 )
-from weft.store.leases import renew
 from weft.store.runs import get_run
 from weft.store.tasks import get_task, list_run
 from weft.store.team_rows import task_of_entry
@@ -98,7 +97,7 @@ class GateHolder:
         fence: int,
         objects: ObjectStore,
         group: TaskGroup,
-        leases: UnreleasedLeases,
+        leases: HeldLeases,
         *,
         block: Callable[[Exception], None],
         at: CrashPoint,
@@ -137,18 +136,6 @@ class GateHolder:
         if isinstance(error, SetUpFailed):  # also on the base: attempts would fail the same way
             doubt_base(self._site.store, self._fence, self._run, str(error), now=time.time())
         self._block(error)
-
-    async def renew(self) -> bool:
-        """Renew the leases; return False if another process has the gate by now."""
-        sent = boottime()
-        fences = [self._fence, *self._pool.fences]
-        try:
-            lost = await run_sync(lambda: renew(self._site.store, fences, now=time.time()))
-        except StoreError as error:
-            log.warning("the gate of run %s could not renew its leases: %s", self._run, error)
-            return True
-        self._pool.renew(sent, lost)
-        return self._fence not in lost
 
     async def take_turn(self) -> bool:
         """Do the steps that follow from the rows until none is left; return False if the gate has
@@ -515,7 +502,7 @@ class GateHolder:
             self._tasks[number] = get_task(self._site.store, number)
         return self._tasks[number]
 
-    def _record_result(self, job: CheckJob, result: CheckResult) -> None:
+    def _record_result(self, job: CheckJob, result: CheckResult, _fence: int) -> None:
         self._at("checked")
         if self._files.keeps(job.files):
             self._record(job, result)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
@@ -20,13 +19,12 @@ from anyio.to_thread import run_sync
 from weft import git
 from weft.candidate_records import CheckOrder, HostResult
 from weft.errors import NoAnswer, Refused, StoreError, WeftError
-from weft.gate.check_pool import UnreleasedLeases
 from weft.gate.check_run import CheckLost, CheckResult, CheckRun, is_set_up_failure
 from weft.git.refs import find_commits
-from weft.process.process_identity import boottime
+from weft.project.held_leases import HeldLeases
 from weft.project.site import Site, Transport
 from weft.store.check_orders import decline_check, find_order, report_check, take_check
-from weft.store.leases import find_lost, renew
+from weft.store.leases import find_lost
 from weft.store.ring import wait_rung
 from weft.store.wake import Listener
 
@@ -52,26 +50,17 @@ class Duty(Protocol):
         ...
 
 
-class TakenCheck:
-    """A check under way on this host."""
-
-    def __init__(self, site: Site, order: CheckOrder) -> None:
-        self.order = order
-        self.run = CheckRun(site, order.fence, order.run)
-        self.scope = anyio.CancelScope()
-
-
 class HostChecks:
     def __init__(self, site: Site, duty: Duty) -> None:
         self._site = site
         self._duty = duty
-        self._taken: dict[int, TakenCheck] = {}  # by fence
-        self._leases = UnreleasedLeases(site)
+        self._taken: dict[int, anyio.CancelScope] = {}  # by fence
+        self._leases = HeldLeases(site)
 
     async def serve(self, listener: Listener) -> None:
         """Take orders and run their checks, until the worker stops and they have ended."""
         async with anyio.create_task_group() as renewals:
-            renewals.start_soon(self._keep_renewed)
+            renewals.start_soon(self._leases.keep_renewed)
             async with anyio.create_task_group() as group:
                 while not self._duty.draining:
                     if not await self._try_to_take(group):
@@ -121,9 +110,11 @@ class HostChecks:
         with self._duty.occupied():
             try:
                 site = await run_sync(self._site.for_run, order.run)
-                taken = self._taken[order.fence] = TakenCheck(site, order)
-                with taken.scope:
-                    await self._check(taken)
+                check, scope = CheckRun(site, order.fence, order.run), anyio.CancelScope()
+                self._taken[order.fence] = scope
+                self._leases.hold(order.fence, renewed=check.renew, lost=scope.cancel)
+                with scope:
+                    await self._check(order, check)
             except CheckLost:
                 log.warning("a watchdog ended check %s of run %s", order.fence, order.run)
             except (Refused, StoreError) as error:
@@ -136,11 +127,10 @@ class HostChecks:
         self._mirror.use.drop(f"check {order.fence}")
         await self._leases.release(order.fence)
 
-    async def _check(self, taken: TakenCheck) -> None:
-        order = taken.order
+    async def _check(self, order: CheckOrder, check: CheckRun) -> None:
         try:
             tree = await run_sync(self._fetch, order)
-            result = await taken.run.check(tree, order.base, order.commands)
+            result = await check.check(tree, order.base, order.commands)
         except (WeftError, OSError) as error:
             await run_sync(self._decline, order, str(error))
             return
@@ -175,31 +165,9 @@ class HostChecks:
     async def _stop_lost(self) -> None:
         """Stop the checks that no gate waits for any more."""
         if self._taken:
-            self._stop(await run_sync(find_lost, self._site.store, list(self._taken)))
-
-    def _stop(self, lost: Collection[int]) -> None:
-        for fence in lost:
-            if fence in self._taken:
-                self._taken[fence].scope.cancel()
-
-    async def _keep_renewed(self) -> None:
-        while True:
-            await anyio.sleep(self._site.config.tuning.heartbeat)
-            await self._leases.release()
-            fences, sent = list(self._taken), boottime()
-            if not fences:
-                continue
-            try:
-                lost = await run_sync(
-                    lambda: renew(self._site.store, fences, now=time.time())  # noqa: B023
-                )
-            except StoreError as error:
-                log.warning("could not renew the leases of checks: %s", error)
-                continue
-            for fence in fences:
-                if fence in self._taken and fence not in lost:
-                    self._taken[fence].run.renew(sent)
-            self._stop(lost)
+            for fence in await run_sync(find_lost, self._site.store, list(self._taken)):
+                if fence in self._taken:
+                    self._taken[fence].cancel()
 
 
 async def check_for_gates(site: Site, duty: Duty) -> None:

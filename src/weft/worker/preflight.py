@@ -34,14 +34,15 @@ from weft.gate.check_run import CheckRun, Command, find_telling_line, read_runni
 from weft.gate.policy.gate_records import Purpose
 from weft.git import Commit
 from weft.model import ONE_TASK
-from weft.process.process_identity import boottime, get_place
+from weft.process.process_identity import get_place
+from weft.project.held_leases import HeldLeases
 from weft.project.project import Project
 from weft.project.site import Site, read_agent
 from weft.runs.agent_readiness import require_agents
 from weft.runs.preparation import USUAL_AGENT, PreparedRun
 from weft.store import Store
 from weft.store.gate import NO_RUN, record_base_pass
-from weft.store.leases import release, renew, take
+from weft.store.leases import take
 from weft.worker.engine import open_site
 from weft.worker.heartbeat import Presence
 from weft.workspace import SetupFiles
@@ -158,17 +159,17 @@ async def _check(
     site: Site, commit: Commit, commands: BaseCommands, ids: BaseIds, watch: Watch
 ) -> BaseResult:
     presence = Presence(site, 1, get_place(), kind=ONE_TASK)
+    leases = HeldLeases(site)
     await run_sync(presence.register)
     try:
         fence = await _take(site, presence)
         try:
-            result = await _check_leased(site, presence, fence, commit, commands, watch)
+            result = await _check_leased(leases, site, fence, commit, commands, watch)
             if result.fault is None:
                 await run_sync(_record, site, fence, commit, commands, ids, result)
             return result
         finally:
-            with anyio.CancelScope(shield=True):
-                await run_sync(lambda: release(site.store, fence, now=time.time(), reason="ended"))
+            await leases.release(fence)
     finally:
         with anyio.CancelScope(shield=True):
             await run_sync(presence.depart)
@@ -192,8 +193,8 @@ async def _take(site: Site, presence: Presence) -> int:
 
 
 async def _check_leased(
+    leases: HeldLeases,
     site: Site,
-    presence: Presence,
     fence: int,
     commit: Commit,
     commands: BaseCommands,
@@ -202,11 +203,20 @@ async def _check_leased(
     check = CheckRun(site, fence, NO_RUN)
     started = time.monotonic()
     result: BaseResult | None = None
+    lost = anyio.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(_keep_renewed, site, presence, fence, check)
+
+        def lose() -> None:
+            lost.set()
+            group.cancel_scope.cancel()
+
+        leases.hold(fence, renewed=check.renew, lost=lose)
+        group.start_soon(leases.keep_renewed)
         group.start_soon(_show, check, watch, started, group.cancel_scope)
         result = await check_base(check, commit, commands)
         group.cancel_scope.cancel()
+    if lost.is_set():
+        raise StaleFence("The lease of the preflight check was lost; run the command again.")
     return result or BaseResult(
         fault=BaseFault.STOPPED, command=commands.gate, seconds=time.monotonic() - started
     )
@@ -219,16 +229,6 @@ async def _show(check: CheckRun, watch: Watch, started: float, scope: anyio.Canc
         output = await run_sync(read_running_check, check.directory, check.site.store.redactor)
         if not watch(time.monotonic() - started, find_telling_line(output)):
             scope.cancel()
-
-
-async def _keep_renewed(site: Site, presence: Presence, fence: int, check: CheckRun) -> None:
-    while True:
-        await anyio.sleep(site.config.tuning.heartbeat)
-        sent = boottime()
-        await run_sync(presence.sign)
-        if await run_sync(lambda: renew(site.store, [fence], now=time.time())):
-            raise StaleFence("The lease of the preflight check was lost; run the command again.")
-        check.renew(sent)
 
 
 def _record(
