@@ -16,9 +16,9 @@ from anyio.to_thread import run_sync
 
 from bench.figures import figure, median_ratio
 from weft.config import Config, GateSettings, RunSettings
-from weft.gate.commits import LandingCommit, commit_chain
 from weft.gate.gate_loop import Gate
 from weft.gate.merge import MergeCandidate, merge
+from weft.gate.trunk import LandingCommit, commit_chain
 from weft.git.object_store import open_object_store
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
 from weft.project.site import Site

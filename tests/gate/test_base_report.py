@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cases import each_case
 from weft.config import WorkspaceSettings
-from weft.gate.base_check import BaseFault, BaseResult
-from weft.gate.base_report import Surroundings, find_hints
+from weft.gate.base_check import BaseFault, BaseResult, Surroundings, find_hints
 
 NOT_FOUND = "sh: 1: .venv/bin/python: not found\nIt ended with 127."
 NO_MODULE = "ModuleNotFoundError: No module named 'requests'\nIt ended with 1."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gate.repositories import File, Repository
-from weft.gate.commits import LandingCommit, commit_chain, tree_of
 from weft.gate.merge import MergeCandidate, merge
+from weft.gate.trunk import LandingCommit, commit_chain, tree_of
 from weft.git.object_store import open_object_store
 
 NOON = 1_700_040_000

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from gate.gate_run import RUN, WORKER, Stage, gate_site, marked_processes
 from gate.test_gate_scenarios import Hasty
 from wait_until import PATIENCE, wait_until
-from weft.gate.check_pool import CheckJob, CheckPool, RunningCheck
+from weft.gate.check_jobs import CheckJob
+from weft.gate.check_pool import CheckPool, RunningCheck
 from weft.gate.check_run import CheckResult, end_orphaned_check
 from weft.gate.policy.gate_records import Check
 from weft.model import NewWorker

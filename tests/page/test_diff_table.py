@@ -7,8 +7,15 @@ from msgspec.structs import replace
 from cases import each_case
 from page.page_records import EVIL, NOW
 from weft.candidate_records import ReviewComment
-from weft.gate.review_diff import DiffFile, DiffHunk, DiffLine, find_line
-from weft.gate.review_view import EarlierComment, ReviewItem, ReviewView
+from weft.gate.review_view import (
+    DiffFile,
+    DiffHunk,
+    DiffLine,
+    EarlierComment,
+    ReviewItem,
+    ReviewView,
+    find_line,
+)
 from weft.page.diff_table import (
     MOST,
     LineNotes,

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from weft import git, stages
 from weft.attempt import start_record
+from weft.attempt.home_transfer import contains, fetch_trunk
 from weft.errors import WeftError
 from weft.git.refs import find_commits
 from weft.model import GOES_ON, RESUMED, Attempt, Grant, Hop, State, Task, TaskKind
@@ -233,7 +234,10 @@ def _tip(site: Site, run: str) -> str:
     tip = git.find_tip(site.root, trunk_ref(run))
     if landed is None:
         return (tip or git.get_commit(site.root, get_run(site.store, run).base or "HEAD")).id
-    if tip is not None and (tip.id == landed or git.is_ancestor(site.root, landed, tip.id)):
+    if site.transport is not None and not contains(site, tip, landed):
+        fetch_trunk(site, run)  # it landed after this attempt fetched from home
+        tip = git.find_tip(site.root, trunk_ref(run))
+    if tip is not None and contains(site, tip, landed):
         return tip.id
     short = trunk_ref(run).removeprefix("refs/heads/")
     raise WeftError(

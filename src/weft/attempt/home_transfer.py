@@ -12,7 +12,7 @@ from typing import Final
 
 from weft.attempt.start_record import Order
 from weft.errors import NoAnswer
-from weft.git import find_tip, is_ancestor
+from weft.git import Commit, find_tip, is_ancestor
 from weft.git.http_backend import CandidateName
 from weft.git.refs import find_commits
 from weft.model import Task
@@ -33,29 +33,35 @@ def fetch_for(site: Site, task: Task) -> None:
     """
     if site.transport is None:
         return
-    give_up = time.monotonic() + _PUBLISHED
     missing = _find_missing(site, _list_commits(site, task))
     if missing or task.run is None or not _has_trunk(site, task.run):
         site.transport.fetch(task.run, missing)
-    while task.run is not None and not _is_ready(site, task.run):
+    if task.run is not None:
+        fetch_trunk(site, task.run)
+
+
+def fetch_trunk(site: Site, run: str) -> None:
+    """Fetch from home until the mirror has the base of a run and its trunk with every landing.
+
+    Raise `NoAnswer` if home does not have them within 30 s.
+    """
+    assert site.transport is not None
+    base = get_run(site.store, run).base
+    give_up = time.monotonic() + _PUBLISHED
+    pause = 0.0
+    while (missing := _find_missing(site, [base] if base else [])) or not _has_trunk(site, run):
         if time.monotonic() > give_up:
             raise NoAnswer(
-                f"Trunk of run {task.run} is not here: home has not published it for "
-                f"{_PUBLISHED:.0f} s."
+                f"Trunk of run {run} is not here: home has not published it for {_PUBLISHED:.0f} s."
             )
-        time.sleep(_PAUSE)
-        site.transport.fetch(task.run, _find_missing(site, _list_commits(site, task)))
+        time.sleep(pause)
+        site.transport.fetch(run, missing)
+        pause = _PAUSE
 
 
 def _find_missing(site: Site, commits: Iterable[str]) -> set[str]:
     wanted = set(commits)
     return wanted - find_commits(site.common, wanted).keys()
-
-
-def _is_ready(site: Site, run: str) -> bool:
-    """Tell whether the mirror has the base of a run and its trunk with every landing."""
-    base = get_run(site.store, run).base
-    return not _find_missing(site, [base] if base else []) and _has_trunk(site, run)
 
 
 def push_candidate(site: Site, order: Order, fence: int, commit: str | None) -> None:
@@ -84,7 +90,11 @@ def _has_trunk(site: Site, run: str) -> bool:
     landed = find_landed(site.store, run)
     if landed is None:
         return True  # an attempt starts from the base of the run
-    tip = find_tip(site.root, trunk_ref(run))
+    return contains(site, find_tip(site.root, trunk_ref(run)), landed)
+
+
+def contains(site: Site, tip: Commit | None, landed: str) -> bool:
+    """Tell whether a tip contains a landed commit; this host may not have that commit yet."""
     if tip is None or not find_commits(site.common, [landed]):
         return False
     return tip.id == landed or is_ancestor(site.root, landed, tip.id)
