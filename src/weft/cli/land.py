@@ -16,14 +16,14 @@ from weft.cli.worker_loops import work_beside
 from weft.config import command_line
 from weft.errors import InputError
 from weft.forge.publication import Publication, PublishKind, publish_run
-from weft.gate.branch_check import BranchCheck
 from weft.gate.branch_landing import Move, MoveKind, UnmergeableRun
-from weft.gate.check_pool import CheckJob
+from weft.gate.check_jobs import CheckJob
 from weft.gate.check_run import CheckResult, find_telling_line
 from weft.gate.conflicts import describe
 from weft.gate.proof import prove, state_proof
 from weft.gate.repair import add_repair_task
 from weft.gate.run_landing import (
+    BranchCheck,
     LandContext,
     LandOutcome,
     choose_branch,

@@ -13,8 +13,7 @@ from weft.candidate_records import CommentDraft
 from weft.cli.output import printable
 from weft.errors import InputError
 from weft.formats import dollars, listed
-from weft.gate.review_diff import DiffFile, DiffLine
-from weft.gate.review_view import EarlierComment, ReviewView
+from weft.gate.review_view import DiffFile, DiffLine, EarlierComment, ReviewView
 
 
 class ReviewPlace(Struct, frozen=True, kw_only=True):

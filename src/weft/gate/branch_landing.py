@@ -21,10 +21,9 @@ from weft import git
 from weft.candidate_records import BranchLanding
 from weft.errors import InputError, Refused, WeftError
 from weft.gate.branch_checkout import find_own_checkout, follow, require_clean
-from weft.gate.commits import LandingCommit, commit_chain, tree_of
 from weft.gate.conflicts import FileConflict
 from weft.gate.merge import MergeCandidate, MergeStep, merge
-from weft.gate.trunk import CrashPoint, keep
+from weft.gate.trunk import CrashPoint, LandingCommit, commit_chain, keep, tree_of
 from weft.git import RefMoved, Update
 from weft.git.object_store import ObjectStore
 from weft.model import Run, State, Task, TaskKind

@@ -19,15 +19,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import git
-from weft.candidate_records import CheckVerdict, HostResult, NewCheckOrder
+from weft.candidate_records import HostResult, NewCheckOrder
 from weft.errors import Refused, StoreError
-from weft.gate.base_check import BaseCommands, check_base
-from weft.gate.base_report import describe_base
+from weft.gate.base_check import BaseCommands, check_base, describe_base
+from weft.gate.check_jobs import CheckJob
 from weft.gate.check_run import (
     CheckLost,
     CheckResult,
     CheckRun,
-    Command,
     commit_to_check,
     describe_machine,
 )
@@ -51,31 +50,6 @@ from weft.workspace.names import ordered_checks
 log = logging.getLogger(__name__)
 
 _PATIENT: Final = 5.0  # seconds in which hosts may take an order before it is taken back
-
-
-class CheckJob(Struct, frozen=True, kw_only=True):
-    """A tree to check and the commands to run on it."""
-
-    check: Check
-    tree: str
-    commands: tuple[Command, ...]
-    check_id: str
-    files: str  # the name of the set-up files that the check will find
-    own: tuple[Command, ...] = ()  # of a base: checks of tasks, which only have to start
-
-
-def make_verdict(job: CheckJob, result: CheckResult) -> CheckVerdict:
-    return CheckVerdict(
-        base=job.check.base,
-        combination=job.check.combination,
-        purpose=job.check.purpose.value,
-        tree=job.tree,
-        check_id=job.check_id,
-        commands=job.commands if result.passed else result.ran,
-        passed=result.passed,
-        seconds=result.seconds,
-        host=result.host,
-    )
 
 
 class RunningCheck(Struct, frozen=True, kw_only=True):

@@ -17,26 +17,26 @@ from anyio.to_thread import run_sync
 from msgspec import Struct
 
 from weft import git
-from weft.attempt.briefing import title
 from weft.candidate_records import CheckVerdict, Entry, GateRows, MergeConflict
 from weft.errors import Refused, SetUpFailed, StaleFence, WeftError
 from weft.gate import check_run, trunk
 from weft.gate.base_check import BaseCommands, base_ids, is_base_known, list_own_checks
-from weft.gate.check_pool import CheckJob, CheckPool, make_verdict
-from weft.gate.check_run import CheckResult, Command
-from weft.gate.commits import LandingCommit
+from weft.gate.check_jobs import CheckJob, CheckJobs, make_verdict
+from weft.gate.check_pool import CheckPool
+from weft.gate.check_run import CheckResult
 from weft.gate.conflicts import describe
-from weft.gate.entrant_evidence import measure
-from weft.gate.gate_rows import (
+from weft.gate.merge import EntryConflict, EntrySteps
+from weft.gate.policy import next_step
+from weft.gate.policy.doubt import (
     MERGE,
+    UNABLE,
+    FailedCheck,
     drop_stale_verdicts,
+    explain_doubt,
     find_conflict,
     find_failure,
     is_base_proved,
 )
-from weft.gate.merge import EntryConflict, EntrySteps, KnownMerges, MergeStep, combine
-from weft.gate.policy import next_step
-from weft.gate.policy.doubt import UNABLE, FailedCheck, explain_doubt
 from weft.gate.policy.gate_records import (
     Check,
     Combination,
@@ -49,8 +49,8 @@ from weft.gate.policy.gate_records import (
 from weft.gate.policy.queue_analysis import TRIALS
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore
-from weft.git.trees import replace_files
-from weft.model import Task, TaskKind
+from weft.git.trees import ChangeKind, count_lines
+from weft.model import TaskKind
 from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
 from weft.store.base_checks import DOUBTED, accept_base, doubt_base, refuse_base
@@ -67,9 +67,9 @@ from weft.store.gate import (
     see_entries,
 )
 from weft.store.runs import get_run
-from weft.store.tasks import get_task, list_run
-from weft.store.team_rows import task_of_entry
-from weft.store.team_verbs import WantedTests, list_wanted_tests
+from weft.store.tasks import list_run
+from weft.store.team_verbs import list_wanted_tests
+from weft.teams.test_files import is_test_file
 from weft.workspace import SetupFiles
 from weft.workspace.names import trunk_ref
 
@@ -110,11 +110,8 @@ class GateHolder:
         self._at = at
         self._block = block
         self._opened = False  # trunk was seen at its recorded commit
-        self._tasks: dict[int, Task] = {}  # as submitted: their names and their own checks
         self._files = SetupFiles(site.root, site.config.workspace)
-        self._check_ids: dict[tuple[tuple[Command, ...], str], str] = {}
-        self._merged: dict[tuple[str, Combination], EntrySteps | EntryConflict] = {}
-        self._merges: KnownMerges = {}
+        self._jobs = CheckJobs(site, objects)
         self.changed = anyio.Event()  # set when a check has ended
         self._pool = CheckPool(
             site,
@@ -132,7 +129,7 @@ class GateHolder:
         self.changed.set()  # each turn has another event
 
     def _fail(self, error: Exception) -> None:
-        self._forget_merges()  # `git gc` may have removed their objects
+        self._jobs.forget_merges()  # `git gc` may have removed their objects
         if isinstance(error, SetUpFailed):  # also on the base: attempts would fail the same way
             doubt_base(self._site.store, self._fence, self._run, str(error), now=time.time())
         self._block(error)
@@ -237,7 +234,7 @@ class GateHolder:
         gate = self._site.config.gate
         state = GateState(
             rows=drop_stale_verdicts(
-                view.rows, lambda entries: self._check_id(self._commands(entries), view.files)
+                view.rows, lambda entries: self._jobs.check_id(entries, view.files)
             ),
             tip=view.tip,
             slots=self._pool.slots,
@@ -281,34 +278,30 @@ class GateHolder:
             if self._pool.is_full:
                 return
             if check not in self._pool.running:
-                await self._pool.start(await run_sync(self._prepare_tests, check, tests, view))
-
-    def _prepare_tests(self, check: Check, tests: WantedTests, view: _GateView) -> CheckJob:
-        task = self._get_task(task_of_entry(tests.candidate))
-        commands = check_run.commands_of(self._site.config.gate.run, [task])
-        return CheckJob(
-            check=check,
-            tree=replace_files(self._site.root, tests.tree, tests.commit, tests.paths),
-            commands=commands,
-            # The tree is no candidate: no landing may count this verdict.
-            check_id=f"{Purpose.TESTS}:{self._check_id(commands, view.files)}",
-            files=view.files,
-        )
+                job = await run_sync(self._jobs.make_for_tests, check, tests, view.files)
+                await self._pool.start(job)
 
     def _pass_on(self, id: str, view: _GateView) -> None:
         store, now = self._site.store, time.time()
         [entry] = view.entries((id,))
-        if entry.story is None and self._get_task(entry.tasks[0]).request.kind is TaskKind.ENTRANT:
+        first = self._jobs.get_task(entry.tasks[0])
+        if entry.story is None and first.request.kind is TaskKind.ENTRANT:
+            root = self._site.root
             commit, base = entry.work[-1]
-            size = measure(self._site.root, base, commit)
+            changes = git.compare_trees(root, base, commit)
+            added = [
+                change.path
+                for change in changes
+                if change.kind in (ChangeKind.ADDED, ChangeKind.RENAMED)
+            ]
             accept_entrant(
                 store,
                 self._fence,
                 self._run,
                 id,
-                tree=size.tree,
-                lines=size.lines,
-                tests=size.tests,
+                tree=git.get_commit(root, commit).tree,
+                lines=count_lines(root, base, commit),
+                tests=tuple(filter(is_test_file, added)),
                 now=now,
             )
             return
@@ -348,7 +341,7 @@ class GateHolder:
         output = get_output(self._site.store, self._run, failure.number)
         return FailedCheck(
             entry=entry,
-            files=tuple(f for task in its_entry.tasks for f in self._get_task(task).files),
+            files=tuple(f for task in its_entry.tasks for f in self._jobs.get_task(task).files),
             output=output,
             unable=check_run.is_set_up_failure(output),
         )
@@ -363,7 +356,9 @@ class GateHolder:
     def _explain(self, rejection: Rejection, view: _GateView) -> str:
         """Return the text for the next attempt."""
         *before, _ = view.entries(rejection.combination)
-        names = ", ".join(self._get_task(task).name for entry in before for task in entry.tasks)
+        names = ", ".join(
+            self._jobs.get_task(task).name for entry in before for task in entry.tasks
+        )
         if rejection.reason is RejectionReason.CONFLICT:
             conflict = find_conflict(rejection, view.rows)
             after = f"after {names}" if names else "with what has landed since it was begun"
@@ -376,11 +371,11 @@ class GateHolder:
 
     def _land(self, combination: Combination, view: _GateView) -> None:
         entries = view.entries(combination)
-        steps = self._combine(view.tip, entries)
+        steps = self._jobs.combine(view.tip, entries)
         if isinstance(steps, EntryConflict) or not self._have_passed(steps, combination, view):
             raise WeftError(f"The tree of {', '.join(combination)} never passed; it cannot land.")
         chain = [
-            (entry, self._commits_of(entry, its_steps))
+            (entry, self._jobs.commits_of(entry, its_steps))
             for entry, its_steps in zip(entries, steps, strict=True)
         ]
         try:
@@ -400,7 +395,7 @@ class GateHolder:
             raise
         except Refused as refused:  # an entry was just cancelled: the next turn lands the rest
             log.info("run %s: %s", self._run, refused)
-        self._forget_merges()
+        self._jobs.forget_merges()
 
     def _have_passed(self, steps: EntrySteps, combination: Combination, view: _GateView) -> bool:
         """Tell whether the tree to land passed, and with `every_commit` the tree of each commit."""
@@ -421,55 +416,25 @@ class GateHolder:
             and verdict.tree == tree
             and verdict.combination[-len(combination) :] == combination
             and verdict.check_id
-            == self._check_id(self._commands(view.entries(verdict.combination)), view.files)
+            == self._jobs.check_id(view.entries(verdict.combination), view.files)
             for verdict in view.rows.verdicts
         )
 
-    def _commits_of(self, entry: Entry, steps: Sequence[MergeStep]) -> list[LandingCommit]:
-        for task in entry.tasks:
-            if (merge := self._get_task(task).request.merge) is not None:
-                return trunk.commit_of_repair(entry, steps, merge)
-        return trunk.commits_of(entry, steps, self._story_title(entry))
-
-    def _story_title(self, entry: Entry) -> str | None:
-        """Return the title of a story that becomes a single commit; None for one per task."""
-        gate = self._site.config.gate
-        # Of a story's commits, only the tree of the last was checked.
-        whole = gate.squash == "story" or gate.every_commit
-        return title(self._get_task(entry.story)) if entry.story is not None and whole else None
-
     def _prepare(self, check: Check, view: _GateView) -> CheckJob | None:
-        """Merge a combination and return the commands to run on it.
+        """Return the check of a combination.
 
         Return None after recording a verdict that needs no run: a conflict, or a known pass.
         """
-        entries = view.entries(check.combination)
-        merged = self._combine(check.base, entries)
+        job = self._jobs.make(check, view.entries(check.combination), view.files)
         self._at("merged")
-        if isinstance(merged, EntryConflict):
-            self._record_conflict(check, merged)
+        if isinstance(job, EntryConflict):
+            self._record_conflict(check, job)
             return None
-        commands = self._commands(entries)
-        check_id = self._check_id(commands, view.files)
-        tree = merged[-1][-1].tree
-        job = CheckJob(
-            check=check, tree=tree, commands=commands, check_id=check_id, files=view.files
-        )
-        output = find_pass(self._site.store, tree, check_id)
+        output = find_pass(self._site.store, job.tree, job.check_id)
         if output is None:
             return job
         self._record(job, CheckResult(passed=True, seconds=0, output=output))
         return None
-
-    def _combine(self, base: str, entries: Sequence[Entry]) -> EntrySteps | EntryConflict:
-        key = (base, tuple(entry.id for entry in entries))
-        if key not in self._merged:
-            self._merged[key] = combine(self._objects, base, entries, self._merges)
-        return self._merged[key]
-
-    def _forget_merges(self) -> None:
-        self._merged.clear()
-        self._merges.clear()
 
     def _record_conflict(self, check: Check, conflict: EntryConflict) -> None:
         report = describe(conflict.conflicts)
@@ -484,23 +449,6 @@ class GateHolder:
             report=report,
         )
         record_conflict(self._site.store, self._fence, self._run, row, now=time.time())
-
-    def _commands(self, entries: Sequence[Entry]) -> tuple[Command, ...]:
-        tasks = [self._get_task(task) for entry in entries for task in entry.tasks]
-        return check_run.commands_of(self._site.config.gate.run, tasks)
-
-    def _check_id(self, commands: tuple[Command, ...], files: str) -> str:
-        key = (commands, files)
-        if key not in self._check_ids:
-            config = self._site.config
-            environment = check_run.environment(config, self._site.environment)
-            self._check_ids[key] = check_run.check_id(commands, config, environment, files)
-        return self._check_ids[key]
-
-    def _get_task(self, number: int) -> Task:
-        if number not in self._tasks:
-            self._tasks[number] = get_task(self._site.store, number)
-        return self._tasks[number]
 
     def _record_result(self, job: CheckJob, result: CheckResult, _fence: int) -> None:
         self._at("checked")

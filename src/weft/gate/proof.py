@@ -20,8 +20,7 @@ from weft.candidate_records import GateRows, Landing
 from weft.config import RunSettings, command_line
 from weft.formats import count
 from weft.gate.check_run import Command, commands_of
-from weft.gate.commits import tree_of
-from weft.gate.trunk import ref_name
+from weft.gate.trunk import ref_name, tree_of
 from weft.git.object_store import MissingCommit, ObjectStore, open_object_store
 from weft.model import State
 from weft.store import Store

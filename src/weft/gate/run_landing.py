@@ -1,12 +1,19 @@
-"""The operation behind `weft land`: choose a run and a branch, check the merge, move the branch."""
+"""The operation behind `weft land`: choose a run and a branch, check the merge, move the branch.
+
+The check of a run that was merged onto a branch is the gate's command and the tasks' own, on
+exactly the merged tree.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,8 +21,7 @@ from weft import git
 from weft.attempt.outcome import is_settings
 from weft.candidate_records import BranchLanding
 from weft.config import Config
-from weft.errors import InputError, Refused
-from weft.gate.branch_check import find_known_result, make_branch_job
+from weft.errors import InputError, Refused, WeftError
 from weft.gate.branch_landing import (
     BranchMoved,
     Move,
@@ -24,25 +30,32 @@ from weft.gate.branch_landing import (
     carry_out,
     choose_move,
     drop_kept,
+    is_landed_work,
     keep_move,
     record_taken,
     require_movable,
     roll_forward_branch,
 )
-from weft.gate.check_pool import CheckJob
-from weft.gate.check_run import CheckResult
+from weft.gate.check_jobs import CheckJob, make_verdict
+from weft.gate.check_pool import CheckPool
+from weft.gate.check_run import CheckResult, check_id, commands_of, environment
+from weft.gate.policy.gate_records import Check, Purpose
 from weft.gate.trunk import CrashPoint
 from weft.git import gc_lock
 from weft.git.object_store import ObjectStore, open_object_store
 from weft.model import Run
+from weft.project.held_leases import HeldLeases
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
+from weft.project.site import Site
 from weft.runs.task_names import get_named_run
 from weft.store import Store
 from weft.store.branch_landings import list_landed_branches, list_open_branch_landings
-from weft.store.gate import find_landed
+from weft.store.gate import find_landed, find_pass, record_branch_verdict
 from weft.store.runs import get_settings, list_runs
 from weft.store.server_operations import hosted
+from weft.store.tasks import list_run
+from weft.workspace import SetupFiles
 from weft.workspace.locks import Lock, land_lock
 from weft.workspace.names import OLD_BRANCHES, TRUNKS
 from weft.workspace.worktree import find_checkout
@@ -51,6 +64,7 @@ _TRIES = 3  # to land on a branch that other programs move meanwhile
 
 Checker = Callable[[Move, CheckJob], CheckResult]
 """Runs the check of a merged run; returns its result."""
+_PAUSE = 1.0  # seconds before a check asks for room again
 
 
 class LandOutcome(Struct, frozen=True, kw_only=True):
@@ -279,3 +293,76 @@ def _refuse_check(move: Move, job: CheckJob) -> CheckResult:
         f"{move.branch} has moved since run {move.run} began, and the merged tree has to be "
         f"checked first: `weft land {move.run}` on the server's machine does that."
     )
+
+
+def make_branch_job(
+    store: Store, root: Path, config: Config, own: Mapping[str, str], move: Move
+) -> CheckJob:
+    """Return the check of a move; `config` has the settings of its run, `own` is the user's
+    environment."""
+    tasks = [task for task in list_run(store, move.run) if is_landed_work(task)]
+    commands = commands_of(config.gate.run, tasks)
+    files = SetupFiles(root, config.workspace).name()
+    return CheckJob(
+        check=Check(base=move.old, combination=(), purpose=Purpose.BRANCH),
+        tree=move.tree,
+        commands=commands,
+        check_id=check_id(commands, config, environment(config, own), files),
+        files=files,
+    )
+
+
+def find_known_result(store: Store, job: CheckJob) -> CheckResult | None:
+    """Return the result of the same check on the same tree, if it passed before."""
+    output = find_pass(store, job.tree, job.check_id)
+    return None if output is None else CheckResult(passed=True, seconds=0, output=output)
+
+
+class BranchCheck:
+    """A check of a merged run under way; `site` has the settings of the run."""
+
+    def __init__(self, site: Site, run: str, job: CheckJob) -> None:
+        self._site = site
+        self._run = run
+        self._job = job
+        self._result: CheckResult | None = None
+        self._error: Exception | None = None
+
+    async def run(self, worker: str) -> CheckResult:
+        """Run the check under a lease of this worker, and record the verdict."""
+        ended = anyio.Event()
+        leases = HeldLeases(self._site)
+        async with anyio.create_task_group() as group:
+            pool = CheckPool(
+                self._site,
+                worker,
+                self._run,
+                group,
+                leases,
+                record=self._record,
+                fail=self._fail,
+                ring=ended.set,
+            )
+            while not await pool.start(self._job):
+                await anyio.sleep(_PAUSE)
+            group.start_soon(leases.keep_renewed)
+            await ended.wait()
+            group.cancel_scope.cancel()
+        if self._error is not None:
+            raise self._error
+        if self._result is None:
+            raise WeftError("The check was cut short and has no verdict; `weft land` repeats it.")
+        return self._result
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+
+    def _record(self, job: CheckJob, result: CheckResult, fence: int) -> None:
+        verdict = make_verdict(job, result)
+        if not SetupFiles(self._site.root, self._site.config.workspace).keeps(job.files):
+            # The check may have seen the old or the new files: its verdict serves this move alone.
+            verdict = replace(verdict, check_id=uuid.uuid4().hex)
+        record_branch_verdict(
+            self._site.store, fence, self._run, verdict, result.output, now=time.time()
+        )
+        self._result = result

@@ -1,7 +1,9 @@
-"""Trunk: the run's branch, which only the gate moves.
+"""Trunk: the run's branch, which only the gate moves, and the commits that land there.
 
-A landing is recorded, then the reference moves by compare-and-swap, then the rows follow. After a
-crash anywhere, the next holder of the gate rolls the landing forward.
+A merged tree becomes one commit per candidate, or one per story. Equal input gives equal ids, so an
+interrupted landing can be built again. A landing is recorded, then the reference moves by
+compare-and-swap, then the rows follow. After a crash anywhere, the next holder of the gate rolls
+the landing forward.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final, NoReturn
 
+from msgspec import Struct
+
 from weft import git
 from weft.candidate_records import Entry, Landing
 from weft.errors import WeftError
-from weft.gate.commits import LandingCommit, commit_chain, is_landing, tree_of
 from weft.gate.merge import MergeStep
-from weft.git import RefMoved, Update
+from weft.git import RefMoved, Update, split_trailers
 from weft.git.object_store import ObjectStore
+from weft.git.objects import Object, identify, make_commit, read_commit
 from weft.model import BranchMerge
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
@@ -31,6 +35,7 @@ _PAUSES: Final = (0.05, 0.2, 0.5)
 
 CrashPoint = Callable[[str], None]
 """Called at each point where a crash must do no harm; tests crash there."""
+_COMMITTER: Final = b"weft <weft@localhost>"
 
 
 class GateBlocked(WeftError):
@@ -227,3 +232,79 @@ def open_trunk(repository: Path, run: str, base: str) -> None:
         except RefMoved:  # another process may have made it in this moment
             if git.find_ref(repository, ref) is None:
                 raise
+
+
+class LandingCommit(Struct, frozen=True, kw_only=True):
+    """A merged tree and the candidates whose work it holds."""
+
+    tree: str
+    candidates: tuple[str, ...]  # commits; the last gives author, date and message
+    message: str | None = None  # replaces that message, for a story
+    parents: tuple[str, ...] = ()  # besides the commit before it: a branch that it merges
+    trailers: tuple[tuple[str, str], ...] = ()  # added: ("Weft-Task", "7")
+
+
+def commit_chain(
+    objects: ObjectStore, tip: str, landings: Sequence[LandingCommit], *, committed: int
+) -> tuple[str, ...]:
+    """Write a chain of commits on the tip and return their ids.
+
+    `committed` is the committer's date in seconds since 1970.
+    """
+    candidates = list(dict.fromkeys(id for landing in landings for id in landing.candidates))
+    contents = dict(zip(candidates, objects.read_commits(candidates), strict=True))
+    chain: dict[str, Object] = {}
+    parent = tip
+    for landing in landings:
+        sources = [contents[id] for id in landing.candidates]
+        commit = _build(landing, sources, parent, committed)
+        parent = identify(commit, tip)
+        chain[parent] = commit
+    objects.write(chain)
+    return tuple(chain)
+
+
+def tree_of(objects: ObjectStore, commit: str) -> str:
+    """Return the tree of a commit, without the repository's replacements."""
+    (content,) = objects.read_commits([commit])
+    return read_commit(content)[0][b"tree"].decode()
+
+
+def is_landing(objects: ObjectStore, commit: str, run: str) -> bool:
+    """Tell whether weft made a commit to land work of a run."""
+    (content,) = objects.read_commits([commit])
+    _, trailers = split_trailers(read_commit(content)[1])
+    return f"Weft-Run: {run}".encode() in trailers
+
+
+def _build(landing: LandingCommit, sources: Sequence[bytes], parent: str, committed: int) -> Object:
+    read = [read_commit(source) for source in sources]
+    headers, message = read[-1]
+    encoding = headers.get(b"encoding")
+    if landing.message is not None:
+        message, encoding = landing.message.encode(errors="surrogateescape"), None
+    text, _ = split_trailers(message)
+    trailers = [
+        *(
+            line
+            for original in (*(original for _, original in read), message)
+            for line in split_trailers(original)[1]
+        ),
+        *_co_authors([head[b"author"] for head, _ in read]),
+        *(f"{key}: {' '.join(value.split())}".encode() for key, value in landing.trailers),
+    ]
+    paragraphs = (text, b"\n".join(dict.fromkeys(trailers)))
+    return make_commit(
+        tree=landing.tree,
+        parents=(parent, *landing.parents),
+        author=headers[b"author"],
+        committer=b"%s %d +0000" % (_COMMITTER, committed),
+        message=b"\n\n".join(part for part in paragraphs if part) + b"\n",
+        encoding=encoding,
+    )
+
+
+def _co_authors(authors: Sequence[bytes]) -> list[bytes]:
+    """Return a trailer for each author but the last, who is the author of the commit."""
+    people = [author[: author.rindex(b">") + 1] for author in authors]
+    return [b"Co-authored-by: " + person for person in people if person != people[-1]]

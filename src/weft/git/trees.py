@@ -72,6 +72,13 @@ def make_patch(repository: Path, old: str, new: str) -> bytes:
     return os.fsencode(check_output(repository, "diff-tree", *shown, old, new, "--"))
 
 
+def count_lines(repository: Path, old: str, new: str) -> int:
+    """Count the lines that are added and removed between two commits."""
+    listed = check_output(repository, "diff-tree", "-r", "-M", "--numstat", old, new, "--")
+    numbers = (word for line in listed.splitlines() for word in line.split("\t")[:2])
+    return sum(int(number) for number in numbers if number.isdigit())
+
+
 def replace_files(repository: Path, tree: str, commit: str, paths: Collection[str]) -> str:
     """Write a tree with these files of a commit in place of its own; return its id."""
     listed = split_nul(check_output(repository, "ls-tree", "-r", "-z", commit))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.formats import count
-from weft.gate.review_diff import DiffFile, DiffHunk, DiffLine
+from weft.gate.review_view import DiffFile, DiffHunk, DiffLine
 from weft.page.markup import Html, escaped, joined, link, tag
 
 MOST: Final = 2_000  # lines of a page

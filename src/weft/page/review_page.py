@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from weft.candidate_records import ReviewComment
 from weft.formats import clock, count, dollars
-from weft.gate.review_diff import DiffFile
-from weft.gate.review_view import EarlierComment, ReviewView
+from weft.gate.review_view import DiffFile, EarlierComment, ReviewView
 from weft.page.act_forms import act_button, send_form, text_area
 from weft.page.diff_table import (
     LineNotes,

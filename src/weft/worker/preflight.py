@@ -26,10 +26,10 @@ from weft.gate.base_check import (
     BaseResult,
     base_ids,
     check_base,
+    describe_base,
     is_base_known,
     list_own_checks,
 )
-from weft.gate.base_report import describe_base
 from weft.gate.check_run import CheckRun, Command, find_telling_line, read_running_check
 from weft.gate.policy.gate_records import Purpose
 from weft.git import Commit

@@ -12,7 +12,7 @@ from weft.api import review_rights
 from weft.api.http.bodies import TaskNumber
 from weft.api.http.page.html_answers import show_slowly
 from weft.api.http.requests import parts_of
-from weft.gate.review_diff import read_patch
+from weft.gate.review_view import read_patch
 from weft.operations import reading
 from weft.operations.identity import ADMIN, Identity, has
 from weft.page.markup import Html
