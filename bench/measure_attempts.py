@@ -131,7 +131,7 @@ def _measure_start(header: str, settings: str = "") -> float:
         for told in _attempts(one, attempt_files.STDOUT):
             task, _, number = told.parent.name.partition(".")
             overheads.append(float(told.read_text()) - granted[int(task), int(number)])
-        return 1000 * (statistics.median(overheads) - _preparing(one, store))
+        return 1000 * (statistics.median(overheads) - _preparing(one))
 
 
 @contextmanager
@@ -153,18 +153,16 @@ def _worker(one: Project, *, slots: int) -> Iterator[subprocess.Popen[bytes]]:
         worker.wait()
 
 
-def _preparing(one: Project, store: Store) -> float:
+def _preparing(one: Project) -> float:
     """Seconds that a workspace takes, one after another as in a single slot."""
     base = git.get_commit(one.root, "HEAD").id
     taken = []
-    with open_site(store, one.root, Config(), one.environment) as site:
-        settings = site.looks.settings(one.root)
-        for number in range(_STARTS):
-            began = time.perf_counter()
-            ref = branch_ref("bench", "t", number + 1)
-            made = workspace.prepare(one.root, ref, base, owner=f"b{number}", settings=settings)
-            taken.append(time.perf_counter() - began)
-            workspace.release(made)
+    for number in range(_STARTS):
+        began = time.perf_counter()
+        ref = branch_ref("bench", "t", number + 1)
+        made = workspace.prepare(one.root, ref, base, owner=f"b{number}")
+        taken.append(time.perf_counter() - began)
+        workspace.release(made)
     return statistics.median(taken)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from weft import workspace
 from weft.workspace import Workspace, branch_ref
 
-AUTHOR = workspace.Author(name="A. Gent", email="agent@example.org")
+AUTHOR = ("A. Gent", "agent@example.org")
 DATE = "1700000000 +0000"
 TRAILERS = {"Weft-Run": "r", "Weft-Task": "t", "Weft-Attempt": "1"}
 
@@ -60,8 +60,8 @@ def prepare(root: Path, task: str = "t", attempt: int = 1, base: str = "HEAD") -
 
 def make_candidate(place: Workspace, message: str = "Do it") -> str:
     made = workspace.candidate(place, message, author=AUTHOR, trailers=TRAILERS, date=DATE)
-    assert isinstance(made, workspace.Candidate)
-    return made.commit
+    assert made is not None
+    return made
 
 
 def content(root: Path, commit: str, path: str) -> str:

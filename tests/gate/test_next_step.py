@@ -23,7 +23,7 @@ from simulated_gate import (
     make_rows,
     make_verdict,
 )
-from weft.gate.policy.batches import FIRST_GUESS, batch_size, estimate_odds, split_point
+from weft.gate.policy.batches import batch_size, split_point
 from weft.gate.policy.gate_records import (
     Check,
     GateState,
@@ -33,7 +33,7 @@ from weft.gate.policy.gate_records import (
     RejectionReason,
 )
 from weft.gate.policy.next_step import step, step_every_commit
-from weft.gate.policy.queue_analysis import analyse_queue, sort_by_needs
+from weft.gate.policy.queue_analysis import FIRST_GUESS, analyse_queue, estimate_odds, sort_by_needs
 
 
 def names(count: int) -> list[str]:

@@ -115,8 +115,8 @@ def test_a_rewritten_branch_is_not_repaired_with_its_old_history(stage: Stage) -
     finish_run(stage, {"src/a": "a = 2\n"})
     run_git(stage.root, "reset", "-q", "--hard", f"{dropped}^")
     outcome = land(stage.root, stage.store)
-    assert outcome.trouble is not None
-    assert outcome.trouble.rewritten
+    assert outcome.conflicts
+    assert outcome.rewritten
     with (
         land_context(stage.root, stage.store) as context,
         pytest.raises(Refused, match="rewritten"),

@@ -14,7 +14,7 @@ from repositories import content, git, make_candidate, make_repository, prepare,
 from weft import workspace
 from weft.errors import WeftError
 from weft.git import RefMoved, Update, find_ref, list_refs, update_refs
-from weft.git.repository_id import find_repository_id, write_repository_id
+from weft.git.repository import find_repository_id, write_repository_id
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from weft.store.attempt_end import finish
 from weft.store.limit_table import identity
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, submit
-from weft.workspace.leftovers import LeftoverReport
+from weft.workspace.release import LeftoverReport
 
 FOREVER = 1e9
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from repositories import git, make_repository
 from store_helpers import hire
-from weft.git.repository_id import find_repository_id, write_repository_id
+from weft.git.repository import find_repository_id, write_repository_id
 from weft.model import NewRun, NewTask
 from weft.project.own_repository import get_repository
 from weft.store import Store

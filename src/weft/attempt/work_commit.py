@@ -15,7 +15,7 @@ from weft.attempt.ended_attempt import SUMMARY_LENGTH, Ended, read_summary
 from weft.attempt.leaked_secrets import refuse_secrets
 from weft.errors import WeftError
 from weft.process import BrokenOff
-from weft.workspace import Author, Candidate, Changes
+from weft.workspace import Changes
 from weft.workspace.candidate import compose
 
 log = logging.getLogger(__name__)
@@ -53,19 +53,15 @@ def commit_work(ended: Ended, changes: Changes | None = None) -> str | None:
 def _commit_changes(ended: Ended, changes: Changes) -> str | None:
     refuse_secrets(ended.site, ended.workspace, changes.paths)
     settings = git.read_settings(ended.site.root)
-    author = Author(
-        name=settings.get("user.name") or "weft",
-        email=settings.get("user.email") or "weft@localhost",
-    )
-    made = workspace.candidate(
+    name, email = settings.get("user.name"), settings.get("user.email")
+    return workspace.candidate(
         ended.workspace,
         _message(ended, changes),
-        author=author,
+        author=(name or "weft", email or "weft@localhost"),
         trailers=_trailers(ended),
         date=f"{int(ended.order.started)} +0000",
         tree=changes.tree,
     )
-    return made.commit if isinstance(made, Candidate) else None
 
 
 def commit_nothing(ended: Ended) -> str:

@@ -12,7 +12,7 @@ from weft.cli.command_arguments import Duration, pass_project
 from weft.cli.output import json_option, show
 from weft.maintenance import cleanup
 from weft.project.project import Project
-from weft.workspace.leftovers import Leftover, LeftoverReport
+from weft.workspace.release import Leftover, LeftoverReport
 
 
 @click.command(name="clean")

@@ -16,7 +16,7 @@ from weft.cli.worker_loops import work_beside
 from weft.config import command_line
 from weft.errors import InputError
 from weft.forge.publication import Publication, PublishKind, publish_run
-from weft.gate.branch_landing import Move, MoveKind, UnmergeableRun
+from weft.gate.branch_landing import Move, MoveKind
 from weft.gate.check_jobs import CheckJob
 from weft.gate.check_run import CheckResult, find_telling_line
 from weft.gate.conflicts import describe
@@ -116,7 +116,7 @@ def _next_lines(outcome: LandOutcome, task: Task | None) -> list[str]:
     if task is not None:
         added = f"Task {task.id} ({run}/{task.name}) was added to the run, for agent {task.agent}."
         return [added, f"next: weft run --resume {run}, then weft land {run}"]
-    if outcome.trouble is not None and outcome.trouble.rewritten:
+    if outcome.conflicts and outcome.rewritten:
         return []
     return [f"next: weft land {run} --repair, which gives this to an agent of the run"]
 
@@ -152,8 +152,8 @@ def _completed_lines(completed: list[BranchLanding]) -> list[str]:
 
 def _lines(outcome: LandOutcome) -> list[str]:
     run, branch = outcome.run, outcome.branch
-    if outcome.trouble is not None:
-        return _conflict_lines(outcome.trouble)
+    if outcome.conflicts:
+        return _conflict_lines(outcome)
     if outcome.output:
         return [
             f"✗ run {run} merges onto {branch} ({outcome.old[:12]}), but the merged tree fails its "
@@ -179,19 +179,17 @@ def _lines(outcome: LandOutcome) -> list[str]:
     ]
 
 
-def _conflict_lines(trouble: UnmergeableRun) -> list[str]:
-    rewritten = ", which was rewritten since the run began" if trouble.rewritten else ""
+def _conflict_lines(outcome: LandOutcome) -> list[str]:
+    rewritten = ", which was rewritten since the run began" if outcome.rewritten else ""
     return [
-        f"✗ run {trouble.run} ({trouble.trunk[:12]}) does not merge onto {trouble.branch} "
-        f"({trouble.old[:12]}){rewritten}:",
-        *describe(trouble.conflicts).splitlines(),
+        f"✗ run {outcome.run} ({outcome.trunk[:12]}) does not merge onto {outcome.branch} "
+        f"({outcome.old[:12]}){rewritten}:",
+        *describe(outcome.conflicts).splitlines(),
         "Nothing was moved.",
     ]
 
 
 def _as_dict(outcome: LandOutcome) -> dict[str, Any]:
-    trouble = outcome.trouble
-    conflicts = () if trouble is None else trouble.conflicts
     return {
         "run": outcome.run,
         "branch": outcome.branch,
@@ -206,7 +204,7 @@ def _as_dict(outcome: LandOutcome) -> dict[str, Any]:
         "output": outcome.output or None,
         "conflicts": [
             {name: getattr(conflict, name) for name in ("kind", "paths", "text", "hunks")}
-            for conflict in conflicts
+            for conflict in outcome.conflicts
         ],
     }
 

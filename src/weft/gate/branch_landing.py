@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
@@ -23,7 +22,7 @@ from weft.errors import InputError, Refused, WeftError
 from weft.gate.branch_checkout import find_own_checkout, follow, require_clean
 from weft.gate.conflicts import FileConflict
 from weft.gate.merge import MergeCandidate, MergeStep, merge
-from weft.gate.trunk import CrashPoint, LandingCommit, commit_chain, keep, tree_of
+from weft.gate.trunk import CrashPoint, LandingCommit, commit_chain, keep, swap, tree_of
 from weft.git import RefMoved, Update
 from weft.git.object_store import ObjectStore
 from weft.model import Run, State, Task, TaskKind
@@ -40,9 +39,6 @@ from weft.store.runs import list_runs
 from weft.store.tasks import list_run
 from weft.workspace.names import landing_refs, merge_refs
 
-_PAUSES: Final = (0.05, 0.2, 0.5)
-"""Seconds between tries to move the branch. Another git may lock it, seldom for long."""
-
 
 class BranchMoved(Refused):
     """Another program moved the branch meanwhile."""
@@ -56,7 +52,7 @@ class MoveKind(StrEnum):
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """A move of a branch that may be made once its tree has passed."""
+    """A move of a branch that may be made once its tree has passed, unless it has conflicts."""
 
     kind: MoveKind
     run: str
@@ -65,6 +61,8 @@ class Move(Struct, frozen=True, kw_only=True):
     old: str
     new: str
     tree: str
+    rewritten: bool = False  # the branch no longer contains the commit that the run started from
+    conflicts: tuple[FileConflict, ...] = ()  # the run does not merge with the branch
 
     @property
     def needs_check(self) -> bool:
@@ -72,20 +70,7 @@ class Move(Struct, frozen=True, kw_only=True):
         return self.kind in (MoveKind.MERGE, MoveKind.REPLAY)
 
 
-class UnmergeableRun(Struct, frozen=True, kw_only=True):
-    """A run that does not merge with a branch."""
-
-    run: str
-    branch: str
-    trunk: str
-    old: str
-    rewritten: bool  # the branch no longer contains the commit that the run started from
-    conflicts: tuple[FileConflict, ...]
-
-
-def choose_move(
-    store: Store, root: Path, objects: ObjectStore, run: Run, branch: str
-) -> Move | UnmergeableRun:
+def choose_move(store: Store, root: Path, objects: ObjectStore, run: Run, branch: str) -> Move:
     """Choose how a branch takes in the landed work of a run; move no branch."""
     trunk = find_landed(store, run.id)
     if trunk is None:
@@ -94,38 +79,37 @@ def choose_move(
     if old is None:
         raise InputError(f"There is no branch {branch}; name another with --onto.")
     taken = _find_taken(store, root, run, branch, old)
-    if taken == trunk or git.is_ancestor(root, trunk, old):
-        return _move(MoveKind.NONE, objects, run, branch, trunk, old, old)
     rewritten = not git.is_ancestor(root, run.base, old)
-    if not rewritten and git.is_ancestor(root, old, trunk):
-        return _move(MoveKind.FORWARD, objects, run, branch, trunk, old, trunk)
-    pairs = _replayed(root, taken or run.base, trunk) if rewritten else [(trunk, run.base)]
-    candidates = [MergeCandidate(commit=commit, base=base) for commit, base in pairs]
-    steps = merge(objects, old, candidates, sides=(branch, f"run {run.id}"))
-    conflicts = next((step.conflicts for step in steps if not step.clean), None)
-    if conflicts is not None:
-        return UnmergeableRun(
+
+    def move(kind: MoveKind, new: str, conflicts: tuple[FileConflict, ...] = ()) -> Move:
+        return Move(
+            kind=kind,
             run=run.id,
             branch=branch,
             trunk=trunk,
             old=old,
+            new=new,
+            tree=tree_of(objects, new),
             rewritten=rewritten,
             conflicts=conflicts,
         )
+
+    if taken == trunk or git.is_ancestor(root, trunk, old):
+        return move(MoveKind.NONE, old)
+    if not rewritten and git.is_ancestor(root, old, trunk):
+        return move(MoveKind.FORWARD, trunk)
+    pairs = _replayed(root, taken or run.base, trunk) if rewritten else [(trunk, run.base)]
+    candidates = [MergeCandidate(commit=commit, base=base) for commit, base in pairs]
+    steps = merge(objects, old, candidates, sides=(branch, f"run {run.id}"))
+    for step in steps:
+        if not step.clean:
+            return move(MoveKind.NONE, old, step.conflicts)
     if steps[-1].tree == tree_of(objects, old):
-        return _move(MoveKind.NONE, objects, run, branch, trunk, old, old)
+        return move(MoveKind.NONE, old)
     if rewritten:
-        new = _copy_commits(objects, old, steps)
-        return _move(MoveKind.REPLAY, objects, run, branch, trunk, old, new)
+        return move(MoveKind.REPLAY, _copy_commits(objects, old, steps))
     new = _commit_merge(store, root, run, branch, steps[-1].tree, (old, trunk))
-    return _move(MoveKind.MERGE, objects, run, branch, trunk, old, new)
-
-
-def _move(
-    kind: MoveKind, objects: ObjectStore, run: Run, branch: str, trunk: str, old: str, new: str
-) -> Move:
-    tree = tree_of(objects, new)
-    return Move(kind=kind, run=run.id, branch=branch, trunk=trunk, old=old, new=new, tree=tree)
+    return move(MoveKind.MERGE, new)
 
 
 def _find_taken(store: Store, root: Path, run: Run, branch: str, tip: str) -> str | None:
@@ -232,37 +216,23 @@ def roll_forward_branch(
     """
     if git.get_commit(root, landing.new).tree != landing.tree:
         raise WeftError(f"Commit {landing.new} does not hold the tree that was checked.")
-    _move_reference(store, root, landing, at=at)
+    swap(
+        root,
+        f"refs/heads/{landing.branch}",
+        landing.old,
+        landing.new,
+        drop=(landing_refs(landing.run), merge_refs(landing.run)),
+        refuse=lambda where: _withdraw(store, root, landing, where),
+        at=at,
+        why=f"weft land: run {landing.run}",
+    )
     at("moved")
     if landing.checkout and Path(landing.checkout).is_dir():
         checkout = Path(landing.checkout)
         follow(checkout, landing.branch, landing.old, landing.new, holds=holds, at=at)
     at("followed")
-    drop_kept(root, landing.run)
     complete_branch_landing(store, landing.number, now=time.time())
     at("completed")
-
-
-def _move_reference(store: Store, root: Path, landing: BranchLanding, *, at: CrashPoint) -> None:
-    ref = f"refs/heads/{landing.branch}"
-    update = Update(ref=ref, old=landing.old, new=landing.new)
-    for pause in _PAUSES:
-        where = git.find_ref(root, ref)
-        if where != landing.old:
-            if where is not None and git.is_ancestor(root, landing.new, where):
-                return
-            _withdraw(store, root, landing, where)
-        if landing.old == landing.new:
-            return
-        at("moving")
-        try:
-            git.update_refs(root, [update], why=f"weft land: run {landing.run}")
-        except RefMoved as error:  # or another git locks it at this moment
-            refusal = error
-            time.sleep(pause)
-        else:
-            return
-    raise refusal
 
 
 def _withdraw(store: Store, root: Path, landing: BranchLanding, where: str | None) -> None:

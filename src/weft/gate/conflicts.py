@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.git.merge_tree import ConflictStage, MergeAnswer, MergeMessage
+from weft.git.object_store import ConflictStage, MergeAnswer, MergeMessage
 from weft.git.objects import SUBMODULE, SYMLINK
 
 MOST_TEXT: Final = 16_000

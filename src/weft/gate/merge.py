@@ -28,8 +28,7 @@ from weft.gate.conflicts import (
     find_hunks,
 )
 from weft.git import GitFailed
-from weft.git.merge_tree import MergeAnswer, MergeRefusal, merge_pair
-from weft.git.object_store import ObjectStore
+from weft.git.object_store import MergeAnswer, MergeRefusal, ObjectStore, merge_pair
 from weft.git.objects import (
     REGULAR,
     TreeEntry,

@@ -23,8 +23,7 @@ from weft.gate.conflicts import describe
 from weft.gate.merge import place_attributes
 from weft.gate.run_landing import LandContext, LandOutcome
 from weft.gate.trunk import keep
-from weft.git.merge_tree import MergeRefusal, merge_pair
-from weft.git.object_store import open_object_store
+from weft.git.object_store import MergeRefusal, merge_pair, open_object_store
 from weft.model import BranchMerge, NewTask, Run, Task, TaskRequest
 from weft.paths import quote
 from weft.store import Store
@@ -38,7 +37,7 @@ _MOST_FILES: Final = 200
 
 def add_repair_task(context: LandContext, run: Run, outcome: LandOutcome) -> Task:
     """Add a task to a run that completes its merge with a branch; return the task."""
-    if outcome.trouble is not None and outcome.trouble.rewritten:
+    if outcome.conflicts and outcome.rewritten:
         raise Refused(
             f"{outcome.branch} was rewritten since run {run.id} began, and an agent could only "
             f"merge the old history into it again. Take the commits over by hand: "
@@ -54,7 +53,7 @@ def _merge(root: Path, run: Run, outcome: LandOutcome) -> BranchMerge:
     """Commit the merge of trunk with the branch, and keep it from `git gc`."""
     trunk, tip = outcome.trunk, outcome.old
     tree = git.get_commit(root, outcome.new).tree
-    if outcome.trouble is not None:
+    if outcome.conflicts:
         with open_object_store(root) as objects:
             place_attributes(objects, git.get_commit(root, tip).tree)
             answer = merge_pair(objects, tip, trunk)
@@ -76,8 +75,8 @@ def _merge(root: Path, run: Run, outcome: LandOutcome) -> BranchMerge:
 
 def _files(root: Path, run: Run, outcome: LandOutcome) -> tuple[str, ...]:
     """Return the patterns that a repair claims: files in conflict, or those that a side changed."""
-    if outcome.trouble is not None:
-        paths = {path for conflict in outcome.trouble.conflicts for path in conflict.paths}
+    if outcome.conflicts:
+        paths = {path for conflict in outcome.conflicts for path in conflict.paths}
     else:
         changes = [
             *git.compare_trees(root, run.base, outcome.trunk),
@@ -142,16 +141,16 @@ def _free_name(tasks: list[Task]) -> str:
 
 def _marker_check(outcome: LandOutcome) -> str:
     """Return a check that no conflict marker is left; empty if there was no conflict."""
-    if outcome.trouble is None:
+    if not outcome.conflicts:
         return ""
-    paths = {path for conflict in outcome.trouble.conflicts for path in conflict.paths}
+    paths = {path for conflict in outcome.conflicts for path in conflict.paths}
     words = " ".join(shlex.quote(path) for path in sorted(paths))
     return f"! git --literal-pathspecs grep -nE '^(<<<<<<<|>>>>>>>) ' -- {words}"
 
 
 def _text(outcome: LandOutcome) -> str:
     branch = outcome.branch
-    if outcome.trouble is None:
+    if not outcome.conflicts:
         return (
             f"This workspace holds the merge of {branch} with the work of this run. The merge is "
             f"clean, but its check fails: {find_telling_line(outcome.output)}\n\n"
@@ -163,5 +162,5 @@ def _text(outcome: LandOutcome) -> str:
         f"same lines, which are marked in the files: between <<<<<<< and ======= is the text "
         f"of {branch}, between ======= and >>>>>>> the text of this run. Edit the files so that "
         f"both sides keep their meaning, and remove every marker.\n\n"
-        f"{describe(outcome.trouble.conflicts)}"
+        f"{describe(outcome.conflicts)}"
     )

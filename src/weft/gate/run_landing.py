@@ -15,7 +15,7 @@ from pathlib import Path
 
 import anyio
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from weft import git
 from weft.attempt.outcome import is_settings
@@ -26,7 +26,6 @@ from weft.gate.branch_landing import (
     BranchMoved,
     Move,
     MoveKind,
-    UnmergeableRun,
     carry_out,
     choose_move,
     drop_kept,
@@ -67,25 +66,18 @@ Checker = Callable[[Move, CheckJob], CheckResult]
 _PAUSE = 1.0  # seconds before a check asks for room again
 
 
-class LandOutcome(Struct, frozen=True, kw_only=True):
+class LandOutcome(Move, frozen=True, kw_only=True):
     """The end of `weft land` for a run: a landing, or the trouble that kept the branch in place."""
 
-    run: str
-    branch: str
-    kind: MoveKind
-    trunk: str
-    old: str
-    new: str
     checkout: str | None = None  # the working tree that followed
     undo: str = ""  # the command that takes it back
     settings: tuple[str, ...] = ()  # weft.toml and files below .weft that the move changed
     checked: bool = True  # False: no check is configured
-    trouble: UnmergeableRun | None = None
     output: str = ""  # of the check that failed
 
     @property
     def landed(self) -> bool:
-        return self.trouble is None and not self.output
+        return not self.conflicts and not self.output
 
 
 class LandContext(Struct, frozen=True, kw_only=True):
@@ -155,25 +147,9 @@ def land_run(context: LandContext, run: Run, branch: str) -> LandOutcome:
 
 def _try_to_land(context: LandContext, objects: ObjectStore, run: Run, branch: str) -> LandOutcome:
     move = choose_move(context.store, context.root, objects, run, branch)
-    if isinstance(move, UnmergeableRun):
-        return LandOutcome(
-            run=run.id,
-            branch=branch,
-            kind=MoveKind.NONE,
-            trunk=move.trunk,
-            old=move.old,
-            new=move.old,
-            trouble=move,
-        )
-    outcome = LandOutcome(
-        run=run.id,
-        branch=branch,
-        kind=move.kind,
-        trunk=move.trunk,
-        old=move.old,
-        new=move.new,
-        checked=run.check is not None,
-    )
+    outcome = LandOutcome(**asdict(move), checked=run.check is not None)
+    if move.conflicts:
+        return outcome
     if move.kind is MoveKind.NONE:
         drop_kept(context.root, run.id)
         record_taken(context.store, move)

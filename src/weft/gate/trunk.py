@@ -31,7 +31,7 @@ from weft.workspace.names import landing_refs, trunk_ref
 from weft.workspace.worktree import find_checkout
 
 _PAUSES: Final = (0.05, 0.2, 0.5)
-"""Seconds between tries to move trunk. Another git may lock its files, seldom for long."""
+"""Seconds between tries to move a reference. Another git may lock its files, seldom for long."""
 
 CrashPoint = Callable[[str], None]
 """Called at each point where a crash must do no harm; tests crash there."""
@@ -125,38 +125,56 @@ def roll_forward(
     """Complete a recorded landing from any of its stages."""
     if tree_of(objects, landing.new) != landing.tree:
         raise WeftError(f"Commit {landing.new} does not hold the tree that was checked.")
-    _move(store, repository, objects, fence, landing, at=at)
+    run = landing.run
+    swap(
+        repository,
+        trunk_ref(run),
+        landing.old,
+        landing.new,
+        drop=(landing_refs(run),),
+        refuse=lambda where: refuse_foreign(
+            store, repository, objects, fence, run, landing.old, where
+        ),
+        ready=lambda: _refuse_checked_out(store, repository, fence, run),
+        at=at,
+        why=f"weft: landing {landing.sequence}",
+    )
     at("moved")
     complete(store, fence, landing.run, landing.sequence, now=time.time())
     at("completed")
 
 
-def _move(
-    store: Store,
+def swap(
     repository: Path,
-    objects: ObjectStore,
-    fence: int,
-    landing: Landing,
+    ref: str,
+    old: str,
+    new: str,
     *,
+    drop: Sequence[str],
+    refuse: Callable[[str | None], object],
     at: CrashPoint,
+    why: str,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Move trunk from the recorded old commit to the new commit, unless it was moved already."""
-    ref = trunk_ref(landing.run)
+    """Move a reference by compare-and-swap, unless it holds the new commit already.
+
+    With it go the references below `drop`. Call `refuse`, which raises, with its commit if another
+    program moved it, and `ready` before each try.
+    """
     for pause in _PAUSES:
-        refs = git.list_refs(repository, ref, landing_refs(landing.run))
+        refs = git.list_refs(repository, ref, *drop)
         where = refs.pop(ref, None)
-        done = [Update(ref=kept, old=new, new=None) for kept, new in refs.items()]
-        if where != landing.old:
-            if where is not None and git.is_ancestor(repository, landing.new, where):
-                with contextlib.suppress(RefMoved):  # the process that moved trunk does this too
-                    git.update_refs(repository, done)
-                return
-            refuse_foreign(store, repository, objects, fence, landing.run, landing.old, where)
-        _refuse_checked_out(store, repository, fence, landing.run)
+        done = [Update(ref=kept, old=commit, new=None) for kept, commit in refs.items()]
+        if where != old:
+            if where is None or not git.is_ancestor(repository, new, where):
+                refuse(where)
+            with contextlib.suppress(RefMoved):  # the process that moved it does this too
+                git.update_refs(repository, done)
+            return
+        ready()
         at("moving")
-        update = Update(ref=ref, old=landing.old, new=landing.new)
         try:
-            git.update_refs(repository, [update, *done], why=f"weft: landing {landing.sequence}")
+            git.update_refs(repository, [Update(ref=ref, old=old, new=new), *done], why=why)
         except RefMoved as error:  # or it is locked by another git at this moment
             refusal = error
             time.sleep(pause)

@@ -1,7 +1,6 @@
 """Questions and commands to git: a typed function each, in a clean environment."""
 
-from weft.git.git_command import GitFailed, ObjectsGone, outlast_gc
-from weft.git.git_view import GitView
+from weft.git.git_command import GitFailed, GitView, ObjectsGone, outlast_gc
 from weft.git.objects import split_trailers
 from weft.git.refs import (
     RefMoved,

@@ -22,8 +22,12 @@ from pathlib import Path
 from signal import SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP
 from typing import Final, TypedDict, TypeVar, Unpack
 
+from msgspec import Struct, field
+
 from weft import process
 from weft.errors import WeftError
+from weft.git.disk import write_whole
+from weft.process import Breaker, Completed
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -66,6 +70,17 @@ SETTINGS: Final[Mapping[str, str]] = {
 # Never fetch a missing object: an agent may have written the remote's address, and an address may
 # name a program. git before 2.39.4 ignores the first variable, so every protocol is forbidden too.
 _OFFLINE: Final[Mapping[str, str]] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+# An agent's settings must not hide changes of files from git.
+_STRICT: Final[Mapping[str, str]] = {
+    "core.trustctime": "true",
+    "core.checkStat": "default",
+    "core.ignoreStat": "false",
+    "core.splitIndex": "false",
+    "core.safecrlf": "false",
+    "core.quotePath": "false",
+    "index.sparse": "false",
+    "advice.updateSparsePath": "false",
+}
 
 
 class GitFailed(WeftError):
@@ -205,3 +220,60 @@ def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
         variables[f"GIT_CONFIG_KEY_{number}"] = key
         variables[f"GIT_CONFIG_VALUE_{number}"] = value
     return variables
+
+
+class GitView(Struct, frozen=True, kw_only=True):
+    """A working tree seen through a git directory of weft's own, over the repository's objects.
+
+    Only weft writes the configuration there, so no filter, monitor or hook of others runs.
+    """
+
+    directory: Path  # weft's own git directory: no refs, no objects, no hooks
+    objects: Path  # the repository's objects
+    tree: Path  # the working tree
+    index: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    holds: tuple[int, ...] = ()  # locks that git keeps while it works, even if weft dies
+    breaker: Breaker | None = None  # ends git commands of this view
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "GIT_DIR": str(self.directory),
+            "GIT_OBJECT_DIRECTORY": str(self.objects),
+            "GIT_WORK_TREE": str(self.tree),
+            "GIT_INDEX_FILE": str(self.index),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            **as_variables({**SETTINGS, **self.settings, **_STRICT}),
+        }
+
+
+def view_output(view: GitView, *arguments: str, input: bytes = b"") -> str:
+    """Run git on a view's working tree and return its output; raise GitFailed if it fails."""
+    return check_output(
+        view.tree,
+        *arguments,
+        input=input,
+        variables=view.environment(),
+        seconds=LONG,
+        holds=view.holds,
+        locks=[view.index.with_name(f"{view.index.name}.lock")],
+        breaker=view.breaker,
+    )
+
+
+def run_in_view(view: GitView, *arguments: str, input: bytes = b"") -> Completed:
+    return run(view.tree, *arguments, input=input, variables=view.environment(), seconds=LONG)
+
+
+def write_git_directory(directory: Path, settings: Mapping[str, str]) -> None:
+    """Make a directory that git accepts as its own, without refs, objects or hooks."""
+    (directory / "info").mkdir(parents=True, exist_ok=True)
+    (directory / "refs").mkdir(exist_ok=True)
+    format = settings.get("extensions.objectformat")
+    version = f"1\n[extensions]\n\tobjectformat = {format}\n" if format else "0\n"
+    write_whole(
+        directory / "config", f"[core]\n\tbare = false\n\trepositoryformatversion = {version}"
+    )
+    write_whole(directory / "HEAD", "ref: refs/heads/none\n")

@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.git.disk import scratch_directory
-from weft.git.git_command import LONG, check_output, join_nul, run, split_nul
-from weft.git.git_view import GitView, view_output
+from weft.git.git_command import LONG, GitView, check_output, join_nul, run, split_nul, view_output
 
 SYMLINK = 0o120000
 SUBMODULE = 0o160000

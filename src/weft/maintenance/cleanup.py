@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from weft import git, workspace
 from weft.attempt.start import AD_HOC
 from weft.git import Update
-from weft.git.repository_id import find_repository_id
+from weft.git.repository import find_repository_id
 from weft.maintenance import old_attempts
 from weft.model import TERMINAL, State, Task
 from weft.process.environment import build_environment
@@ -33,8 +33,8 @@ from weft.store.runs import list_runs
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_attempts, list_tasks
 from weft.words import full_label, task_clause
-from weft.workspace.leftovers import Leftover, LeftoverReport
 from weft.workspace.names import BRANCHES, OLD_BRANCHES, TRUNKS, trunk_ref
+from weft.workspace.release import Leftover, LeftoverReport
 from weft.workspace.workspace_records import WorkspacePool
 from weft.workspace.worktree import list_checkouts
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from weft import git
 from weft.config import BoxKind, command_line
 from weft.errors import InputError, WeftError
-from weft.git.repository_id import find_repository_id
+from weft.git.repository import find_repository_id
 from weft.model import Limit
 from weft.process import box, cgroup, run
 from weft.process.process_identity import get_place

@@ -26,7 +26,7 @@ from weft.store import Store
 from weft.store.leases import list_open
 from weft.store.limit_table import identity
 from weft.words import task_clause
-from weft.workspace.leftovers import size
+from weft.workspace.release import size
 
 _NAME: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
 _AT_ONCE: Final = 200  # each holds a lock while death is proved

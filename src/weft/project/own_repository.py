@@ -12,7 +12,7 @@ from pathlib import Path
 
 from weft import git
 from weft.git.refs import find_commits
-from weft.git.repository_id import find_repository_id, find_root_commit, write_repository_id
+from weft.git.repository import find_repository_id, find_root_commit, write_repository_id
 from weft.process.process_identity import get_place
 from weft.store import Store
 from weft.store.repositories import (

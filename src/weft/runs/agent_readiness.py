@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from weft import git
 from weft.agents.agent import Agent
 from weft.errors import InputError
-from weft.git.repository_id import find_repository_id
+from weft.git.repository import find_repository_id
 from weft.model import HUMAN, Worker
 from weft.process.process_identity import get_place
 from weft.project.agent_list import explain_stopped

@@ -24,7 +24,7 @@ from weft.config import Config
 from weft.errors import InputError, WeftError
 from weft.formats import count, duration
 from weft.git import NotARepository
-from weft.git.repository_id import find_repository_id
+from weft.git.repository import find_repository_id
 from weft.host_labels import describe_labels
 from weft.plan import plan_json
 from weft.plan.critics import list_unmarked, warn_of_mistyped

@@ -32,8 +32,8 @@ from weft.store.leases import list_open
 from weft.store.runs import list_runs
 from weft.store.tasks import get_task
 from weft.workspace.archive import drop_branches
-from weft.workspace.leftovers import size
 from weft.workspace.names import ARCHIVE, BRANCHES, TRUNKS, trunk_ref
+from weft.workspace.release import size
 from weft.workspace.workspace_records import WorkspacePool
 
 log = logging.getLogger(__name__)

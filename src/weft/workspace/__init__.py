@@ -1,23 +1,26 @@
 """Workspaces: a checkout per attempt, its changes, and an archive of its work."""
 
-from weft.workspace.candidate import Author, Candidate, NoChange, candidate
+from weft.workspace.candidate import candidate
 from weft.workspace.changes import Changes, changes, out_of_scope
 from weft.workspace.handout import attach, find_copied, list_handed_out, prepare
 from weft.workspace.inspection import Unkeepable
-from weft.workspace.leftovers import Leftover, LeftoverReport, clean, list_leftovers
 from weft.workspace.names import branch_ref, check_ref
-from weft.workspace.release import discard, discard_abandoned, release
-from weft.workspace.setup import port_variables, set_up
-from weft.workspace.setup_files import SetupFiles
+from weft.workspace.release import (
+    Leftover,
+    LeftoverReport,
+    clean,
+    discard,
+    discard_abandoned,
+    list_leftovers,
+    release,
+)
+from weft.workspace.setup import SetupFiles, port_variables, set_up
 from weft.workspace.workspace_records import Terms, Workspace
 
 __all__ = [
-    "Author",
-    "Candidate",
     "Changes",
     "Leftover",
     "LeftoverReport",
-    "NoChange",
     "SetupFiles",
     "Terms",
     "Unkeepable",

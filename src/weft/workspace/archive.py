@@ -10,6 +10,7 @@ same commits, which the references of the first time reach.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Collection, Container, Iterator, Mapping
 from pathlib import Path
 
@@ -17,9 +18,16 @@ from msgspec import Struct
 
 from weft import git
 from weft.errors import WorkspaceError
-from weft.git import Update
+from weft.git import GitFailed, Update
 from weft.git.refs import find_commits, find_heads, lacks_objects, list_unreachable
-from weft.workspace import inspection, nested_repositories, quarantine, snapshot, worktree
+from weft.git.trees import (
+    Differences,
+    add_to_index,
+    compare_to_index,
+    reset_index,
+    write_tree,
+)
+from weft.workspace import inspection, nested_repositories, quarantine, worktree
 from weft.workspace.names import archive_ref
 from weft.workspace.workspace_records import Workspace
 
@@ -54,7 +62,7 @@ def _keep(workspace: Workspace) -> Kept:
     made: list[str] = []
     obstacle = None
     if worktree.is_present(workspace.slot):
-        taken = snapshot.take(workspace)
+        taken = take_snapshot(workspace)
         trees = {known[commit] for commit in tips if commit in known}
         head = next((commit for commit in tips if commit in known), None)
         if head is None:
@@ -148,10 +156,10 @@ def _find_head(workspace: Workspace) -> str | None:
 
 
 def _list_uncommitted(
-    workspace: Workspace, taken: snapshot.Snapshot, known: Collection[str]
+    workspace: Workspace, taken: Snapshot, known: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the trees of the files and of the index that are in no commit, with messages."""
-    staged = snapshot.find_staged_tree(workspace)
+    staged = find_staged_tree(workspace)
     if staged is not None and staged not in {*known, taken.tree} and is_whole(workspace, staged):
         yield staged, "weft: what was staged"
     if taken.tree not in known:
@@ -170,3 +178,49 @@ def _commit(workspace: Workspace, tree: str, message: str, head: str) -> str:
         email="weft@localhost",
         date=parent.date,
     )
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    tree: str
+    changed: Differences
+
+
+def take_snapshot(workspace: Workspace) -> Snapshot:
+    """Write the tree of all files that are not ignored, without nested repositories.
+
+    weft keeps its own index from before the agent started. A comparison with it finds changed files
+    by size, times and inode; git also compares the time of change, which no program can set back.
+    """
+    if not worktree.is_present(workspace.slot):
+        raise WorkspaceError(f"The files of {workspace.branch} are gone: {workspace.path}.")
+    inspection.inspect(workspace)
+    view = workspace.view(_copy(workspace.slot.index, workspace, "taken"))
+    if not view.index.exists():
+        reset_index(view, workspace.base_tree)
+    changed = compare_to_index(view)
+    if changed.modified or changed.deleted or changed.untracked:
+        inspection.refuse_too_large(workspace, changed)
+        add_to_index(view, changed)
+    # Also without a change: an attempt that goes on from earlier work does not start at its base.
+    return Snapshot(tree=write_tree(view), changed=changed)
+
+
+def find_staged_tree(workspace: Workspace) -> str | None:
+    """Write the tree of the agent's own index; return None if it is broken or missing."""
+    index = workspace.admin / "index"
+    if not index.is_file() or index.is_symlink():
+        return None
+    try:
+        return write_tree(workspace.view(_copy(index, workspace, "staged")))
+    except GitFailed:  # broken, or in the middle of a merge
+        return None
+
+
+def _copy(index: Path, workspace: Workspace, name: str) -> Path:
+    copy = workspace.slot.directory / name
+    copy.with_name(f"{name}.lock").unlink(missing_ok=True)
+    copy.unlink(missing_ok=True)
+    if index.exists():
+        # With its time: git compares it with the times of the files.
+        shutil.copy2(index, copy)
+    return copy

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from weft import git
 from weft.git import Update
 from weft.git.refs import RefMoved, find_commits, find_heads, list_unreachable
-from weft.workspace import snapshot
-from weft.workspace.archive import find_whole
+from weft.workspace.archive import find_whole, take_snapshot
 from weft.workspace.names import archive_ref
 from weft.workspace.workspace_records import Workspace
 
-
-class Author(Struct, frozen=True, kw_only=True):
-    name: str
-    email: str
-
-
-class Candidate(Struct, frozen=True, kw_only=True):
-    commit: str
-    tree: str
-
-
-class NoChange(Struct, frozen=True, kw_only=True):
-    """A workspace with the files of its base."""
-
-    tree: str
+Author = tuple[str, str]
+"""The name and the address of the author of a commit."""
 
 
 def candidate(
@@ -39,23 +23,25 @@ def candidate(
     trailers: Mapping[str, str],
     date: str,
     tree: str | None = None,
-) -> Candidate | NoChange:
-    """Commit all files of the workspace on the base, and move the branch there.
+) -> str | None:
+    """Commit all files of the workspace on the base, move the branch there and return the commit.
+
+    Return None if the files are those of the base.
 
     `tree` is the tree of `changes`, if the caller has it. `date` has git's format
     (`1700000000 +0000`); equal arguments give an equal commit, so repeating this after a crash
     changes no reference. Commits that the branch held before are archived in the same step.
     """
-    tree = tree or snapshot.take(workspace).tree
+    tree = tree or take_snapshot(workspace).tree
     if tree == workspace.base_tree:
-        return NoChange(tree=tree)
+        return None
     commit = git.commit_tree(
         workspace.common,
         tree,
         [workspace.base],
         compose(message, trailers),
-        name=author.name,
-        email=author.email,
+        name=author[0],
+        email=author[1],
         date=date,
     )
     try:  # most agents leave their branch at the base
@@ -64,7 +50,7 @@ def candidate(
         before = git.find_ref(workspace.common, workspace.branch)
         if commit != before:
             _move(workspace, before, commit)
-    return Candidate(commit=commit, tree=tree)
+    return commit
 
 
 def _move(workspace: Workspace, before: str | None, commit: str) -> None:

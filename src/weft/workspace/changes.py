@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from weft import git
 from weft.git import FileChange, GitFailed
-from weft.git.git_view import view_output
+from weft.git.git_command import view_output
 from weft.git.refs import find_commits, list_unreachable
 from weft.git.trees import SUBMODULE, SYMLINK, list_ignored, list_skipped, list_unmerged
 from weft.paths import matches
-from weft.workspace import nested_repositories, quarantine, snapshot
-from weft.workspace.archive import find_written_ids
+from weft.workspace import nested_repositories, quarantine
+from weft.workspace.archive import find_written_ids, take_snapshot
 from weft.workspace.filters import find_raw
 from weft.workspace.inspection import Unkeepable, read_file
 from weft.workspace.nested_repositories import find_module, has_commit
@@ -75,7 +75,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 def changes(workspace: Workspace) -> Changes:
-    taken = snapshot.take(workspace)
+    taken = take_snapshot(workspace)
     changed = git.compare_trees(workspace.common, workspace.base_tree, taken.tree)
     paths = {path for change in changed for path in change.paths}
     present = [change for change in changed if change.new_mode]

@@ -14,8 +14,7 @@ from typing import Final
 
 from weft import git
 from weft.errors import InputError
-from weft.git.git_command import check_output, join_nul, split_nul
-from weft.git.git_view import GitView, view_output
+from weft.git.git_command import GitView, check_output, join_nul, split_nul, view_output
 
 _LFS: Final = "lfs"
 _POINTER: Final = "version https://git-lfs.github.com/spec/v1\n"

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.git import GitFailed, GitView
-from weft.git.git_command import LONG, check_output, run, split_nul
-from weft.git.git_view import view_output
+from weft.git.git_command import LONG, check_output, run, split_nul, view_output
 from weft.git.trees import compare_to_index, list_submodules
 from weft.workspace.inspection import read_file
 from weft.workspace.workspace_records import Workspace

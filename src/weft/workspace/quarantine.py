@@ -26,8 +26,7 @@ from msgspec.structs import replace
 from weft import git
 from weft.errors import WeftError
 from weft.git.disk import write_whole
-from weft.git.git_command import LONG, check_output, split_nul
-from weft.git.git_view import write_git_directory
+from weft.git.git_command import LONG, check_output, split_nul, write_git_directory
 from weft.workspace import inspection, worktree
 from weft.workspace.workspace_records import Workspace
 

@@ -7,6 +7,7 @@ with the same functions. Callers hold the workspace's lock and write its record.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import os
 import shutil
@@ -19,12 +20,19 @@ from typing import Final
 from weft import paths
 from weft.git import GitFailed, GitView
 from weft.git.disk import delete_tree, write_whole
-from weft.git.git_command import check_output, failure_reason, has_died, run, tries
-from weft.git.git_view import write_git_directory
+from weft.git.git_command import (
+    check_output,
+    failure_reason,
+    has_died,
+    run,
+    tries,
+    write_git_directory,
+)
 from weft.git.refs import Update, find_checkouts, list_working_trees, update_refs
 from weft.git.repository import git_directory
 from weft.git.trees import check_out, list_submodules, remove_untracked, switch_tree
-from weft.workspace import dependencies, inspection
+from weft.workspace import inspection
+from weft.workspace.inspection import read_file
 from weft.workspace.workspace_records import Record, Slot, WorkspacePool
 
 # Settings of the user that decide the content of files; none can start a program.
@@ -36,6 +44,13 @@ _CHECKOUT_SETTINGS: Final = (
 )
 _TRUE: Final = ("true", "yes", "on", "1", "")
 _ADMIN: Final = ("HEAD", "commondir", "gitdir", "index", "reftable")
+_LOCKS: Final = (
+    *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock"),
+    *("bun.lockb", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "requirements.txt"),
+    *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock", "mix.lock", "package.json"),
+    *("pyproject.toml", "deno.lock", "gradle.lockfile"),
+)
+_LARGEST: Final = 64 << 20  # bytes of a lock file
 
 
 def checkout_settings(settings: Mapping[str, str]) -> dict[str, str]:
@@ -201,7 +216,7 @@ def renew(
             switch_tree(view, old, new)
         except GitFailed:  # the files differ from the index, for example after a git died
             check_out(view, new)
-    still = dependencies.unchanged(kept, dependencies.lock_digests(slot.tree, kept))
+    still = unchanged(kept, lock_digests(slot.tree, kept))
     remove_untracked(view, [f"/{quote_pattern(name)}" for name in still])
     _hand_over_index(slot, admin)
 
@@ -227,7 +242,7 @@ def reset(
     assert record.base is not None
     inspection.refuse_mounts(slot)
     (slot.directory / "index.lock").unlink(missing_ok=True)
-    before = dependencies.lock_digests(slot.tree, keep)
+    before = lock_digests(slot.tree, keep)
     try:
         kept = _reset_files(slot, view, record.tree, before)
     except (GitFailed, PermissionError):
@@ -246,7 +261,7 @@ def _reset_files(slot: Slot, view: GitView, tree: str, before: Mapping[str, str]
         if (view.tree / path).is_dir() and os.listdir(view.tree / path):
             discard(slot.pool, view.tree / path)
             (view.tree / path).mkdir()
-    kept = dependencies.unchanged(before, dependencies.lock_digests(slot.tree, before))
+    kept = unchanged(before, lock_digests(slot.tree, before))
     remove_untracked(view, [f"/{quote_pattern(name)}" for name in kept])
     return kept
 
@@ -334,3 +349,33 @@ def _hand_over_index(slot: Slot, admin: Path) -> None:
     fresh = admin / "index.handed"
     shutil.copy2(slot.index, fresh)  # with its time: see snapshot
     os.replace(fresh, admin / "index")
+
+
+def lock_digests(tree: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return a digest of the lock files beside each of these directories that exists.
+
+    Directories of dependencies stay in a workspace while these digests do. An agent can change
+    their content, so checks never get them: a check starts with the result of its own set-up.
+    """
+    return {
+        name: _digest((tree / name).parent)
+        for name in names
+        if (tree / name).is_dir() and not _leads_away(tree, name)
+    }
+
+
+def unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in after.items() if before.get(name) == digest}
+
+
+def _leads_away(tree: Path, name: str) -> bool:
+    """Tell whether a directory, or a directory above it, is a link."""
+    return os.path.realpath(tree / name) != os.path.join(os.path.realpath(tree), name)
+
+
+def _digest(directory: Path) -> str:
+    digest = hashlib.sha256()
+    for name in _LOCKS:
+        content = read_file(directory / name, _LARGEST)
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()

@@ -32,11 +32,6 @@ _EVEN: Final = math.log(2)
 
 _TRIAL_SHARE: Final = 4
 """Under load, 1/4 of the slots tries culprits. That keeps up with 10 % bad entries."""
-FIRST_GUESS: Final = 0.1
-_GUESS_WEIGHT: Final = 20.0  # entries that the first guess counts for, always
-_MEMORY: Final = 0.99  # weight of an entry relative to the next
-_LEAST: Final = 0.005
-_MOST: Final = 0.5
 
 
 class Slots:
@@ -226,20 +221,6 @@ def _landing_check(slots: Slots, front: Combination, purpose: Purpose) -> list[C
 
 def _check(base: str, combination: Combination, purpose: Purpose) -> Check:
     return Check(base=base, combination=combination, purpose=purpose)
-
-
-def estimate_odds(rejected: Iterable[bool]) -> float:
-    """Return the chance that the next entry is bad, from the rejections so far, oldest first.
-
-    The first guess never fades, so a lucky streak does not choose batches that are far off. Older
-    entries count less, since agents and plans change.
-    """
-    bad = seen = 0.0
-    for was_rejected in rejected:
-        bad = bad * _MEMORY + was_rejected
-        seen = seen * _MEMORY + 1
-    odds = (FIRST_GUESS * _GUESS_WEIGHT + bad) / (_GUESS_WEIGHT + seen)
-    return min(_MOST, max(_LEAST, odds))
 
 
 def batch_size(odds: float) -> int:

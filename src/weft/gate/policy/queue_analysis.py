@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from weft import graph
 from weft.candidate_records import Entry
-from weft.gate.policy.batches import estimate_odds
 from weft.gate.policy.evidence import CheckFailure, Evidence, Tree, Trunk
 from weft.gate.policy.gate_records import (
     Check,
@@ -31,6 +30,11 @@ from weft.gate.policy.gate_records import (
 TRIALS: Final = (Purpose.RETRY, Purpose.BLAME)
 _PROVEN: Final = 0.01
 """Relative odds that an entry that passed in a combination fails beside an unknown entry."""
+FIRST_GUESS: Final = 0.1
+_GUESS_WEIGHT: Final = 20.0  # entries that the first guess counts for, always
+_MEMORY: Final = 0.99  # weight of an entry relative to the next
+_LEAST: Final = 0.005
+_MOST: Final = 0.5
 
 
 class QueueAnalysis(Struct, frozen=True, kw_only=True):
@@ -106,6 +110,20 @@ def analyse_queue(state: GateState) -> QueueAnalysis:
         ],
         stranded=tuple(entry.id for entry in queue if entry.id in stranded),
     )
+
+
+def estimate_odds(rejected: Iterable[bool]) -> float:
+    """Return the chance that the next entry is bad, from the rejections so far, oldest first.
+
+    The first guess never fades, so a lucky streak does not choose batches that are far off. Older
+    entries count less, since agents and plans change.
+    """
+    bad = seen = 0.0
+    for was_rejected in rejected:
+        bad = bad * _MEMORY + was_rejected
+        seen = seen * _MEMORY + 1
+    odds = (FIRST_GUESS * _GUESS_WEIGHT + bad) / (_GUESS_WEIGHT + seen)
+    return min(_MOST, max(_LEAST, odds))
 
 
 def sort_by_needs(queue: Sequence[Entry]) -> list[Entry]:
