@@ -21,7 +21,7 @@ from weft.store.attempt_end import finish
 from weft.store.gate import read_gate
 from weft.store.tasks import get_task, retry
 
-SEEDS = range(100 if "WEFT_CHAOS" in os.environ else 6)
+SEEDS = range(100 if "WEFT_CHAOS" in os.environ else 2)
 ROUNDS = 80
 
 

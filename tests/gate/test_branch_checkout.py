@@ -42,9 +42,13 @@ def test_changes_that_git_status_hides_are_refused_before_the_branch_moves(
     assert (stage.root / "src/a").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize("point", ["intended", "moved"])
 @pytest.mark.parametrize(
-    ("mine", "landed"), [("new", "new/x"), ("new/a.log", "new"), ("new/deep/a.log", "new")]
+    ("mine", "landed", "point"),
+    [
+        ("new", "new/x", "moved"),
+        ("new/a.log", "new", "intended"),
+        ("new/deep/a.log", "new", "moved"),
+    ],
 )
 def test_ignored_files_made_after_a_crash_are_left_alone(
     stage: Stage, land_processes: LandProcesses, mine: str, landed: str, point: str

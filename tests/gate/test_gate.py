@@ -30,7 +30,6 @@ def test_what_passes_lands_as_one_commit_per_task(stage: Stage) -> None:
     stage.judge()
 
 
-@pytest.mark.each_store
 def test_what_fails_goes_back_with_the_output_and_the_rest_lands(stage: Stage) -> None:
     stage.submit([task("a"), task("b")])
     stage.bring("a", {"src/a": "broken\n"})

@@ -211,7 +211,7 @@ def test_a_check_that_another_worker_buries_meanwhile_is_no_error(stage: Stage) 
 
         removing = other.submit(remove)
         try:
-            for _ in range(40):
+            for _ in range(15):
                 with suppress(FileNotFoundError):
                     (directory / "1").mkdir(parents=True, exist_ok=True)
                 end_orphaned_check(site, RUN, 2000)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
-import pytest
 from anyio.to_thread import run_sync
 
 from databases import change
@@ -141,41 +140,33 @@ def test_what_matters_to_the_gate_does_not_grow_with_what_has_landed(stage: Stag
     stage.judge()
 
 
-@pytest.mark.parametrize("kind", ["case", "submodule", "symlink", "delete"])
-def test_conflicts_of_every_kind_reach_the_next_attempt_by_name(stage: Stage, kind: str) -> None:
-    told = {
-        "case": "case conflict",
-        "submodule": "submodule",
-        "symlink": "symlink",
-        "delete": "delete",
-    }
-    if kind == "case":
-        run_git(stage.root, "config", "core.ignorecase", "true")
-    stage.submit([task("a", "src/x"), task("b", "src/y")])
-    pairs: dict[str, tuple[dict[str, str | None], dict[str, str | None]]] = {
-        "case": ({"New": "1\n"}, {"new": "2\n"}),
-        "delete": ({"src/a": None}, {"src/a": "a = 2\n"}),
-    }
-    if kind in pairs:
-        one, other = pairs[kind]
-        stage.bring("a", one)
-        stage.bring("b", other)
-    else:
-        mode = "160000" if kind == "submodule" else "120000"
-        for name, text in (("a", "1"), ("b", "2")):
-            stage.offer(name, odd(stage, mode, name, text))
-    drive(stage, lambda: stage.are(a="done", b="ready"), run=None)
-    assert told[kind] in stage.reason("b")
+def test_conflicts_of_every_kind_reach_the_next_attempt_by_name(stage: Stage) -> None:
+    run_git(stage.root, "config", "core.ignorecase", "true")
+    kinds = ("case", "delete", "submodule", "symlink")
+    names = [f"{kind}{number}" for kind in kinds for number in (1, 2)]
+    stage.submit([task(name, f"src/{name}") for name in names])
+    stage.bring("case1", {"New": "1\n"})
+    stage.bring("case2", {"new": "2\n"})
+    stage.bring("delete1", {"src/a": None})
+    stage.bring("delete2", {"src/a": "a = 2\n"})
+    for kind, mode in (("submodule", "160000"), ("symlink", "120000")):
+        for number in "12":
+            stage.offer(f"{kind}{number}", odd(stage, mode, kind, number))
+    ends = {name: "done" if name.endswith("1") else "ready" for name in names}
+    drive(stage, lambda: stage.are(**ends), run=None)
+    for kind in kinds:
+        assert kind in stage.reason(f"{kind}2")
     stage.judge()
 
 
 def odd(stage: Stage, mode: str, name: str, text: str) -> str:
-    """A commit that has a submodule or a symlink at `odd`."""
+    """A commit that has a submodule or a symlink at a name."""
     blob = run_git(stage.root, "hash-object", "-w", "--stdin", stdin=text)
     id = text * 40 if mode == "160000" else blob
-    ref = f"refs/weft/work/test/odd-{name}/1"
-    told = f"commit {ref}\ncommitter A <a@b> 1700000000 +0000\ndata 1\n{name}\nfrom {stage.base}\n"
-    run_git(stage.root, "fast-import", "--quiet", stdin=f"{told}M {mode} {id} odd\n")
+    ref = f"refs/weft/work/test/{name}{text}/1"
+    told = f"commit {ref}\ncommitter A <a@b> 1700000000 +0000\n"
+    told += f"data {len(name)}\n{name}\nfrom {stage.base}\n"
+    run_git(stage.root, "fast-import", "--quiet", stdin=f"{told}M {mode} {id} {name}\n")
     return run_git(stage.root, "rev-parse", ref)
 
 

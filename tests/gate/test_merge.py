@@ -119,7 +119,7 @@ def test_many_candidates_of_which_some_conflict_go_in_together(shared: Repositor
     files = {b"d%d/f" % number: File(_TEXT) for number in range(10)}
     wanted = [
         ({**files, b"d%d/f" % (number % 10): File(with_line(number % 7 * 8))}, [base])
-        for number in range(24)
+        for number in range(12)
     ]
     wanted[7] = ({**files, b"d3/f": File(b"all else\n")}, [base])
     candidates = on(base, shared.commits(wanted))

@@ -32,7 +32,7 @@ def test_a_trunk_that_was_there_before_is_left_alone(stage: Stage) -> None:
     assert stage.are(a="gating")
 
 
-@pytest.mark.parametrize("point", ["checked", "built", "intended", "moving"])
+@pytest.mark.parametrize("point", ["checked", "moving"])
 def test_a_trunk_that_somebody_moves_is_not_overwritten(stage: Stage, point: str) -> None:
     """Weakened, trunk moves from wherever it is now instead of the recorded old commit."""
     stage.submit([task("a")])
@@ -165,7 +165,7 @@ def test_a_candidate_that_is_not_there_blocks_with_its_name(stage: Stage) -> Non
 PRUNE = ("-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", "gc", "-q", "--force")
 
 
-@pytest.mark.parametrize("point", ["merged", "checked", "built", "intended", "moving", "moved"])
+@pytest.mark.parametrize("point", ["merged", "checked", "intended", "moving"])
 def test_a_garbage_collection_by_the_user_stops_no_landing(stage: Stage, point: str) -> None:
     """Weakened, merges that were made before it, or the landing itself, are `bad object`s."""
     stage.submit([task("a"), task("b")])
@@ -185,7 +185,7 @@ def test_a_garbage_collection_by_the_user_stops_no_landing(stage: Stage, point: 
     assert run_git(stage.root, "for-each-ref", "refs/weft/landing") == ""
 
 
-@pytest.mark.parametrize("point", ["built", "intended", "moved"])
+@pytest.mark.parametrize("point", ["built", "moved"])
 def test_a_landing_that_was_cut_short_survives_a_garbage_collection(
     stage: Stage, processes: GateProcesses, point: str
 ) -> None:
