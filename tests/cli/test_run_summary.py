@@ -28,7 +28,7 @@ def test_the_attempts_of_a_team_are_drawn_in_the_row_of_its_task(tmp_path: Path)
         finish(store, second.fence, failed, now=9)
         progress = read_progress(store, "R")
         figures = measure_run(progress.tasks, progress.attempts, progress.gate, slots=2, now=9)
-        lines = summary_lines(progress, figures, [])
+        lines = summary_lines(progress, figures)
     [row] = [line for line in lines if line.startswith("  t ")]
     assert "█▒" in row, "the entrant that failed worked on after the success of the other"
 
@@ -45,7 +45,7 @@ def test_a_clock_that_jumps_does_not_stretch_the_chart(tmp_path: Path) -> None:
         finish(store, go(store, now=later).fence, Outcome(state=State.DONE), now=later + 40)
         progress = read_progress(store, "R")
         figures = measure_run(progress.tasks, progress.attempts, progress.gate, slots=2, now=later)
-        text = "\n".join(summary_lines(progress, figures, []))
+        text = "\n".join(summary_lines(progress, figures))
     assert " d" not in text.replace(" done", "")
     assert "ran 1 min 10 s" in text
     assert all("█████" in row for row in text.splitlines() if row.startswith(("  t ", "  u ")))
