@@ -147,7 +147,7 @@ class GateHolder:
                 if not await self._test_base(view, running):
                     return True
                 continue
-            step = await run_sync(self._plan, view)
+            step = await run_sync(self._plan, view, running)
             if not await self._follow(step, view):
                 await self._start_tests(view)
                 return True
@@ -230,7 +230,7 @@ class GateHolder:
     def _base(self) -> str:
         return git.get_commit(self._site.root, get_run(self._site.store, self._run).base).id
 
-    def _plan(self, view: _GateView) -> GateStep:
+    def _plan(self, view: _GateView, running: Sequence[Check]) -> GateStep:
         gate = self._site.config.gate
         state = GateState(
             rows=drop_stale_verdicts(
@@ -238,9 +238,7 @@ class GateHolder:
             ),
             tip=view.tip,
             slots=self._pool.slots,
-            running=tuple(
-                check for check in self._pool.running if check.purpose is not Purpose.TESTS
-            ),
+            running=tuple(check for check in running if check.purpose is not Purpose.TESTS),
         )
         return next_step.step_every_commit(state) if gate.every_commit else next_step.step(state)
 
