@@ -12,9 +12,8 @@ from weft.operations import dispatch, long_poll, member_work, membership
 from weft.operations.identity import Identity
 from weft.operations.member_records import Claimed, Dispatched, Member, NewWork, TaskResult
 from weft.operations.registry import OPERATIONS
-from weft.operations.steering import CancelAsked
+from weft.operations.steering import CancelAsked, ControlResult
 from weft.project.project import Project
-from weft.runs.control import ControlResult
 from weft.store import Store
 
 T = TypeVar("T")

@@ -144,3 +144,8 @@ def describe_prediction(files: Sequence[PredictedFile]) -> str:
     hubs = [file.path for file in files if file.may_touch]
     may = f"; may touch {listed(hubs, 3)}" if hubs else ""
     return f"{listed(claimed, 3)}{may}" if claimed else ""
+
+
+def describe_task(task: Task) -> str:
+    """Return a task's name for the beginning of a sentence."""
+    return f"Task {full_label(task)}"

@@ -36,10 +36,10 @@ from weft.operations.identity import LOCAL
 from weft.operations.member_records import Dispatched, NewWork
 from weft.project.project import find_server_project
 from weft.runs.attempt_output import read_piece
-from weft.runs.control import admit_again, stop_admissions
 from weft.runs.explanation import explain_task
 from weft.runs.host_output import AttemptName
 from weft.store import open_store
+from weft.store.admission import drain, undo_drain
 from weft.store.event_log import last_event
 from weft.store.remote_calls import hints_of
 from weft.store.remote_store import RemoteStore
@@ -458,10 +458,10 @@ def test_a_thread_that_remembers_reads_each_fact_once(remote: Served) -> None:
         before = last_event(there)
         with there.remembering():
             assert last_event(there) == before
-            stop_admissions(here, now=0)
+            drain(here, now=0)
             assert last_event(there) == before
         assert last_event(there) > before
-        admit_again(here, now=0)
+        undo_drain(here, now=0)
 
 
 def test_the_facts_of_a_start_come_in_one_request(remote: Served) -> None:

@@ -13,10 +13,13 @@ from attempt.attempt_project import AttemptProject
 from databases import look
 from repositories import git
 from wait_until import wait_until
+from weft import config
 from weft.errors import InputError, Refused
 from weft.model import State, TaskRequest
+from weft.operations.registry import ask
+from weft.operations.steering import AnswerGiven
+from weft.project.project import Project
 from weft.runs.attention import read_attention
-from weft.runs.control import answer
 from weft.store.hops import list_hops
 from weft.store.leases import list_open
 from weft.store.tasks import cancel, retry
@@ -41,6 +44,13 @@ def add_agent(
 
 def hand(agent: str, issue: str = "7", note: str = "go on") -> str:
     return step("hand_over", agent=agent, note=note, args={"issue": issue})
+
+
+def answer(project: AttemptProject, task: int, text: str) -> None:
+    place = Project(
+        root=project.root, config=config.parse("", {}), environment={}, store_url=project.url
+    )
+    ask(place, project.store, "answer", AnswerGiven(task=task, text=text))
 
 
 def make_loop(project: AttemptProject) -> None:
@@ -196,8 +206,8 @@ def test_an_agent_asks_and_goes_on_with_the_answer(either: AttemptProject) -> No
     assert need.do == (f'weft answer {task} "…"',)
     assert list_open(either.store) == []
     with pytest.raises(InputError, match="There is no option 7"):
-        answer(either.store, str(task), "7", now=time.time())
-    answer(either.store, str(task), "1", now=time.time())
+        answer(either, task, "7")
+    answer(either, task, "1")
     either.serve()
     assert either.state(task) is State.DONE
     assert either.content(task, "a") == "half\nrest\n"
@@ -205,7 +215,7 @@ def test_an_agent_asks_and_goes_on_with_the_answer(either: AttemptProject) -> No
     assert "> Which port? (8080 or 9090)" in prompt, "its program may have no sessions"
     assert prompt.index("Which port?") < prompt.rindex("8080")
     with pytest.raises(Refused, match="asked no question"):
-        answer(either.store, str(task), "1", now=time.time())
+        answer(either, task, "1")
 
 
 def sleeper(project: AttemptProject, until: str) -> None:

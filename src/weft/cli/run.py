@@ -25,12 +25,21 @@ from weft.config import command_line
 from weft.errors import InputError
 from weft.formats import count, listed, micro_dollars
 from weft.model import Run, State, TargetState
+from weft.operations.registry import ask
+from weft.operations.run_changes import (
+    choose_target,
+    require_agents_of_run,
+    restart_options,
+    set_agent,
+    set_budget,
+    set_slots,
+)
+from weft.operations.steering import CancelAsked
 from weft.plan.plan_records import Source
 from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
 from weft.runs import plan_file
 from weft.runs.agent_readiness import require_agents
-from weft.runs.control import cancel
 from weft.runs.plan_check import usual_slots
 from weft.runs.plan_state import require_state_file
 from weft.runs.preparation import USUAL_AGENT, RunOptions
@@ -43,16 +52,8 @@ from weft.runs.progress import (
     read_progress,
     summary,
 )
-from weft.runs.run_changes import (
-    require_agents_of_run,
-    restart_options,
-    set_agent,
-    set_budget,
-    set_slots,
-)
 from weft.runs.run_figures import measure_run, read_waits
 from weft.runs.run_settings import list_differences
-from weft.runs.run_target import choose_target
 from weft.runs.submission import RunDraft, preview_draft, submit_draft
 from weft.runs.wanted_projections import (
     find_format,
@@ -316,10 +317,10 @@ def _list_restarted(project: Project, plan: Path) -> list[Run]:
         return find_unfinished(store, plan)
 
 
-def _cancel_restarted(store: Store, ahead: Ahead) -> None:
+def _cancel_restarted(project: Project, store: Store, ahead: Ahead) -> None:
     """Cancel the runs that the new run takes the place of, unless more has landed meanwhile."""
     for run in ahead.restarted:
-        landing = cancel(store, run.id, now=time.time()).landing
+        landing = ask(project, store, "cancel", CancelAsked(name=run.id)).landing
         done = {task.name for task in list_run(store, run.id) if task.state is State.DONE}
         if landing or not done.issubset(ahead.draft.options.done):
             raise InputError(
@@ -386,7 +387,7 @@ def _show_preview(project: Project, ahead: Ahead, as_json: bool) -> None:
 
 
 def _submit(project: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
-    _cancel_restarted(store, ahead)
+    _cancel_restarted(project, store, ahead)
     draft = ahead.draft if writes else replace(ahead.draft, plan_file=None)
     if ahead.splits and draft.plan_file is not None:
         # The marks of subtasks need a place in the file.

@@ -13,7 +13,7 @@ from weft.config import command_line
 from weft.formats import count
 from weft.project.agent_list import describe_unboxed
 from weft.project.project import Project, get_project
-from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings, update_settings
+from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings
 from weft.words import progress_text
 
 

@@ -18,9 +18,9 @@ from weft.operations import steering
 from weft.operations.identity import LOCAL
 from weft.operations.inbox import write
 from weft.operations.registry import OPERATIONS, ask
+from weft.operations.steering import ControlResult
 from weft.project.project import Project
-from weft.runs import control
-from weft.runs.control import ControlResult
+from weft.runs import task_list
 from weft.runs.task_names import get_named
 from weft.store import Store
 
@@ -145,7 +145,7 @@ cancel = forward(
     stopped. `weft retry` reopens a task; a cancelled run has ended. --all cancels every
     unfinished task, of RUN or of all runs.
     """,
-    control.list_unfinished,
+    task_list.list_unfinished,
 )
 
 drain = forward(
@@ -176,7 +176,7 @@ retry = forward(
 
     Example: weft retry 2.3 --agent claude --note "Keep the old signature."
     """,
-    control.list_stuck,
+    task_list.list_stuck,
 )
 
 skip = forward(
@@ -186,7 +186,7 @@ skip = forward(
     A running agent is stopped. `weft retry` takes a task back in. --all skips every task that
     needs you or has failed, of RUN or of all runs.
     """,
-    control.list_stuck,
+    task_list.list_stuck,
 )
 
 
@@ -221,7 +221,7 @@ def answer(
         if yes and reason is None:
             return _apply(
                 lambda name: ask(project, store, "approve", steering.TaskAsked(task=name)),
-                _choose(store, words, every, control.list_questions),
+                _choose(store, words, every, task_list.list_questions),
                 is_list=len(words) != 1,
                 as_json=as_json,
             )

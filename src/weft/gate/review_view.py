@@ -23,7 +23,6 @@ from weft.git.trees import SYMLINK, ChangeKind, FileChange, find_file, make_patc
 from weft.model import Task
 from weft.paths import matches
 from weft.project.project import Project
-from weft.runs.control import describe_task
 from weft.runs.progress import CLAIMS_EXTENDED, list_outside
 from weft.runs.task_names import get_named_task
 from weft.store import Store
@@ -32,7 +31,7 @@ from weft.store.gate import read_gate
 from weft.store.reviews import add_comment, list_comments, list_open_reviews, list_reviews
 from weft.store.server_operations import hosted
 from weft.store.tasks import find_tasks, get_task
-from weft.words import full_label, task_state
+from weft.words import describe_task, full_label, task_state
 
 _MOST_LINES: Final = 100
 """Lines that a comment may be about."""

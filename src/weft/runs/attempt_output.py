@@ -31,7 +31,6 @@ from weft.process.output_tail import OutputLine, Tail
 from weft.project.project import Project
 from weft.project.site import home, read_agent, secrets_of
 from weft.redaction import Redactor, list_secrets
-from weft.runs.control import describe_task
 from weft.runs.event_text import list_report_lines
 from weft.runs.host_output import AttemptName, OutputPiece, Stream, ask_host
 from weft.store import Store
@@ -39,7 +38,7 @@ from weft.store.event_log import history, last_event
 from weft.store.limit_table import identity
 from weft.store.server_operations import hosted
 from weft.store.tasks import get_task, list_attempts
-from weft.words import full_label, task_state
+from weft.words import describe_task, full_label, task_state
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
 from weft.formats import dollars, first_line
 from weft.host_labels import describe_labels, worker_command
-from weft.model import ASKED, HUMAN, TERMINAL, State, Task, TaskKind
-from weft.runs.control import find_options
+from weft.model import ASKED, HUMAN, TERMINAL, Event, State, Task, TaskKind
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
 from weft.store.store import reads
@@ -477,6 +476,12 @@ def _options(store: Store, item: AttentionItem) -> tuple[str, ...]:
     if item.kind != "asked" or item.task is None:
         return ()
     return tuple(find_options(milestones(store, item.task)))
+
+
+def find_options(events: Sequence[Event]) -> list[str]:
+    """Return the answers to choose from of the last question."""
+    asked = [event for event in events if event.kind == "attempt_finished"]
+    return [str(option) for option in asked[-1].data.get("options", ())] if asked else []
 
 
 def count_decisions(store: Store, *, now: float) -> int:

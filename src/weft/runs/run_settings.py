@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +14,9 @@ from weft.errors import InputError
 from weft.model import Run, TaskKind
 from weft.project.project import Project
 from weft.project.site import read_chain
-from weft.runs.control import ControlResult
 from weft.store import Store
 from weft.store.branch_landings import list_landed_branches
-from weft.store.runs import change_settings, get_run, get_settings, list_runs
+from weft.store.runs import get_settings, list_runs
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_run
 
@@ -60,20 +58,8 @@ def list_differences(project: Project, run: str) -> tuple[str, ...]:
         return _differences(get_settings(store, run), project)
 
 
-@hosted("write")
-def update_settings(project: Project, run: str) -> ControlResult:
-    """Give a run the settings of weft.toml and the agent files as they are now."""
-    with project.open_store() as store:
-        before = get_settings(store, get_run(store, run).id)
-        after = _of_checkout(project, before)
-        changes = _compare(before, after)
-        changed = change_settings(store, run, after, changes, now=time.time())
-        state = get_run(store, run).state
-    text = "; ".join(changes) if changed else "weft.toml and its agent files are as they were"
-    return ControlResult(text=f"Run {run}: {text}.", changed=changed, run=run, state=state)
-
-
-def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
+def read_settings(project: Project, settings: RunSettings) -> RunSettings:
+    """Return the settings of a run as weft.toml and the agent files are now."""
     files = {
         member: text
         for name in settings.agents
@@ -92,12 +78,12 @@ def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
 
 def _differences(settings: RunSettings, project: Project) -> tuple[str, ...]:
     try:
-        return _compare(settings, _of_checkout(project, settings))
+        return compare_settings(settings, read_settings(project, settings))
     except InputError as error:  # the agent file was deleted; the run has its own copy
         return (str(error),)
 
 
-def _compare(before: RunSettings, after: RunSettings) -> tuple[str, ...]:
+def compare_settings(before: RunSettings, after: RunSettings) -> tuple[str, ...]:
     """Name each difference, commands with their old and new line."""
     old, new = _flat(before), _flat(after)
     return tuple(

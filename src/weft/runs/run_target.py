@@ -6,9 +6,6 @@ from pathlib import Path
 
 from weft import git
 from weft.errors import InputError
-from weft.project.project import Project
-from weft.store.runs import get_run, set_target
-from weft.store.server_operations import hosted
 from weft.workspace.names import OLD_BRANCHES, TRUNKS
 from weft.workspace.worktree import find_checkout
 
@@ -43,11 +40,3 @@ def _refuse_neighbours(root: Path, branch: str) -> None:
         neighbour = ref.removeprefix(_HEADS)
         if branch.startswith(f"{neighbour}/") or neighbour.startswith(f"{branch}/"):
             raise InputError(f"--into {branch}: git cannot have it beside the branch {neighbour}.")
-
-
-@hosted("write")
-def choose_target(project: Project, run: str, branch: str) -> None:
-    """Set the branch that a submitted run moves at its end."""
-    with project.open_store() as store:
-        require_target(project.root, branch, get_run(store, run).base)
-        set_target(store, run, branch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,16 +13,14 @@ from weft.git.trees import compare_trees, make_patch
 from weft.model import State, Task
 from weft.project.project import Project
 from weft.project.site import home
-from weft.runs.control import describe_task
 from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.limit_table import identity
 from weft.store.server_operations import hosted
 from weft.store.summaries import milestones
 from weft.store.tasks import list_attempts
-from weft.store.team_verbs import choose_entrant
 from weft.store.team_views import EntrantView, TeamView, find_team
-from weft.words import full_label, task_clause, task_state
+from weft.words import describe_task, full_label, task_clause, task_state
 from weft.workspace.handout import list_handed_out
 
 
@@ -89,7 +86,7 @@ class TeamComparison(Struct, frozen=True, kw_only=True):
 def compare_team(project: Project, name: str) -> TeamComparison:
     """Return the entrants of a task's team, each with its diff."""
     with project.open_store() as store:
-        task, team = _get_team(store, name)
+        task, team = get_team(store, name)
     return TeamComparison(
         name=full_label(task),
         title=task.request.title,
@@ -99,14 +96,8 @@ def compare_team(project: Project, name: str) -> TeamComparison:
     )
 
 
-def choose_candidate(store: Store, name: str, number: int) -> str:
-    """Choose an entrant for a person; return the name of the task."""
-    task, _ = _get_team(store, name)
-    choose_entrant(store, task.id, number, now=time.time())
-    return full_label(task)
-
-
-def _get_team(store: Store, name: str) -> tuple[Task, TeamView]:
+def get_team(store: Store, name: str) -> tuple[Task, TeamView]:
+    """Return a task and its team; raise `Refused` if it has none."""
     task = get_named_task(store, name)
     team = find_team(store, task.id)
     if team is None:

@@ -10,10 +10,12 @@ from weft.errors import InputError
 from weft.model import TERMINAL, Attempt, Run, State, Task, TaskKind
 from weft.runs.task_names import get_named_run
 from weft.store import Store
+from weft.store.overview import read_prospects
 from weft.store.runs import list_runs, page_runs
 from weft.store.store import reads
 from weft.store.summaries import Cost, RunBudget, get_budget, list_costs
 from weft.store.tasks import find_tasks, list_run, list_run_attempts, list_tasks
+from weft.words import task_label
 
 
 class ListedTask(Struct, frozen=True, kw_only=True):
@@ -110,3 +112,32 @@ def get_run_cost(store: Store, run: str) -> RunCost:
 def _rest(store: Store) -> list[RunCost]:
     costs = tuple(list_costs(store, None))
     return [RunCost(run=None, budget=None, costs=costs)] if costs else []
+
+
+def list_stuck(store: Store, run: str | None, *, now: float) -> list[str]:
+    """List the tasks that need a person or have failed, of a run or of all."""
+    return _list_asked(store, run, ("blocked", "failed", "evicted", "cancelled"), now=now)
+
+
+def list_questions(store: Store, run: str | None, *, now: float) -> list[str]:
+    """List the tasks that ask a person, of a run or of all."""
+    return _list_asked(store, run, ("ready",), now=now)
+
+
+def _list_asked(store: Store, run: str | None, states: Sequence[str], *, now: float) -> list[str]:
+    if run is not None:
+        get_named_run(store, run)
+    return [
+        task_label(asked.task, asked.run, asked.name)
+        for asked in read_prospects(store, now=now).asked
+        if asked.state in states and run in (None, asked.run)
+    ]
+
+
+def list_unfinished(store: Store, run: str | None, *, now: float) -> list[str]:
+    """List the run, or every unfinished run and every unfinished task without a run."""
+    if run is not None:
+        return [get_named_run(store, run).id]
+    unended = [listed.id for listed in list_runs(store) if listed.state != "ended"]
+    single = list_tasks(store, set(State) - TERMINAL)
+    return [*unended, *(str(task.id) for task in single if task.run is None)]

@@ -7,11 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from weft.cli.view.picture import Panel
 from weft.errors import WeftError
 from weft.model import HUMAN, TERMINAL, State, Task
+from weft.operations.registry import ask
+from weft.operations.steering import NamedAsked, RetryAsked, TaskAsked
 from weft.project.project import Project
-from weft.runs import control
 from weft.runs.attempt_output import TaskLog
 from weft.runs.task_diff import get_diff
 from weft.runs.tracker import RunTracker
@@ -50,11 +53,11 @@ class Controls:
         self.answer = ""  # to the last key
         self.leaves = False  # the person wants to leave the view
         self._operations: Mapping[str, Callable[[Task], None]] = {
-            "a": lambda task: self._steer(control.approve, task),
-            "r": lambda task: self._steer(control.retry, task),
-            "s": lambda task: self._steer(control.skip, task),
+            "a": lambda task: self._steer("approve", TaskAsked(task=task.id)),
+            "r": lambda task: self._steer("retry", RetryAsked(task=task.id)),
+            "s": lambda task: self._steer("skip", TaskAsked(task=task.id)),
             "p": lambda task: self._steer(
-                control.resume if task.state is State.PAUSED else control.pause, task
+                "resume" if task.state is State.PAUSED else "pause", NamedAsked(name=task.id)
             ),
             "l": self._open_log,
             "d": self._open_diff,
@@ -98,8 +101,8 @@ class Controls:
             place = [shown.id for shown in tasks].index(task.id)
             self._chosen = tasks[max(0, min(len(tasks) - 1, place + step))].id
 
-    def _steer(self, operation: control.TaskOperation, task: Task) -> None:
-        self.answer = operation(self._store, full_label(task), now=time.time()).text
+    def _steer(self, operation: str, asked: Struct) -> None:
+        self.answer = ask(self._project, self._store, operation, asked).text
 
     def _open_diff(self, task: Task) -> None:
         patch = get_diff(self._project, full_label(task)).patch.decode(errors="replace")

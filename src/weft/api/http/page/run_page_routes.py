@@ -17,13 +17,13 @@ from weft.api.http.requests import act_slowly, identify, in_slow_thread, parts_o
 from weft.model import TERMINAL
 from weft.operations.dispatch import submit_text
 from weft.operations.identity import ADMIN, READ, Identity, has
+from weft.operations.steering import ControlResult
 from weft.page.markup import Html
 from weft.page.plan_page import PlanEditor, render_checked, render_editor
 from weft.page.run_views import RunView, render_graph, render_report, render_timeline
 from weft.plan.plan_prose import TEMPLATE
 from weft.project.project import Project
 from weft.runs import plan_check
-from weft.runs.control import ControlResult
 from weft.runs.outlook import find_slots, predict_run
 from weft.runs.plan_check import CheckedPlan, PlanSource
 from weft.runs.progress import read_progress

@@ -69,9 +69,8 @@ MODULES: Final = (
     "weft.project.home_settings",
     "weft.maintenance.agent_trial",
     "weft.maintenance.cleanup",
-    "weft.runs.agent_change",
     "weft.runs.agent_loop",
-    "weft.runs.run_changes",
+    "weft.operations.run_changes",
     "weft.runs.task_diff",
     "weft.runs.task_diff",
     "weft.runs.single_task",
@@ -80,7 +79,6 @@ MODULES: Final = (
     "weft.runs.attempt_output",
     "weft.runs.run_settings",
     "weft.runs.submission",
-    "weft.runs.run_target",
     "weft.operations.inbox",
 )
 """The modules with operations on the repository; an operation of any other module is unknown."""

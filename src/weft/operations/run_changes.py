@@ -1,4 +1,4 @@
-"""Changes of an unfinished run: its agent, budget and slots when it is resumed, or its restart."""
+"""Changes of an unfinished run: its agents, budget, slots, settings and target, or its restart."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from msgspec.structs import replace
 
 from weft import git
 from weft.agents.agent import Agent
+from weft.errors import InputError, Refused
 from weft.model import HUMAN, TERMINAL, Run, Stage, State, Task
+from weft.operations.steering import ControlResult
 from weft.project.agent_demand import demand_with_agent
 from weft.project.project import Project
-from weft.project.site import parse_agent, read_agent_file, read_chain
-from weft.runs.agent_readiness import require_agents
+from weft.project.site import agent_names, parse_agent, read_agent_file, read_chain
+from weft.runs.agent_readiness import require_agents, require_offered
 from weft.runs.plan_check import USUAL_STAGE
 from weft.runs.preparation import USUAL_AGENT, USUAL_DOLLARS, RunOptions
+from weft.runs.run_settings import compare_settings, read_settings
+from weft.runs.run_target import require_target
 from weft.store import Store
 from weft.store.limit_table import set_limit
-from weft.store.runs import add_budget, change_settings, get_settings
+from weft.store.runs import add_budget, change_settings, get_run, get_settings, set_target
 from weft.store.server_operations import hosted
 from weft.store.tasks import change_stages, list_run
+from weft.words import describe_task
 from weft.workspace.names import trunk_ref
 
 _SETTLED: Final = TERMINAL | {State.BLOCKED, State.GATING}
@@ -113,6 +118,47 @@ def _moved(step: Stage, task: Task, before: str, agent: Agent) -> Stage:
 
 def _list_open(store: Store, run: str) -> list[Task]:
     return [task for task in list_run(store, run) if task.state not in TERMINAL]
+
+
+def give_to_agent(project: Project, store: Store, task: Task, name: str) -> Stage:
+    """Return the present stage of a task for another agent of this checkout; its run learns it."""
+    if name not in agent_names(project.root):
+        known = ", ".join(agent_names(project.root)) or "none"
+        raise InputError(f"There is no agent {name!r} in .weft/agents (there are: {known}).")
+    agent = parse_agent(read_agent_file(project.root, name), name)
+    require_offered(project, agent)
+    if task.agent in (None, HUMAN):
+        raise Refused(f"{describe_task(task)} is done by a person, not by an agent.")
+    if task.run is not None:
+        settings = get_settings(store, task.run)
+        if name not in settings.agents:
+            files = {**read_chain(project.root, name), **settings.agents}
+            changes = [f"the agent {name} was added"]
+            after = replace(settings, agents=files)
+            change_settings(store, task.run, after, changes, now=time.time())
+    demand = demand_with_agent(agent, task, task.demand, task.stage)
+    return Stage(name=task.stage or "implement", agent=name, demand=demand)
+
+
+@hosted("write")
+def update_settings(project: Project, run: str) -> ControlResult:
+    """Give a run the settings of weft.toml and the agent files as they are now."""
+    with project.open_store() as store:
+        before = get_settings(store, get_run(store, run).id)
+        after = read_settings(project, before)
+        changes = compare_settings(before, after)
+        changed = change_settings(store, run, after, changes, now=time.time())
+        state = get_run(store, run).state
+    text = "; ".join(changes) if changed else "weft.toml and its agent files are as they were"
+    return ControlResult(text=f"Run {run}: {text}.", changed=changed, run=run, state=state)
+
+
+@hosted("write")
+def choose_target(project: Project, run: str, branch: str) -> None:
+    """Set the branch that a submitted run moves at its end."""
+    with project.open_store() as store:
+        require_target(project.root, branch, get_run(store, run).base)
+        set_target(store, run, branch)
 
 
 def restart_options(project: Project, store: Store, old: Run, options: RunOptions) -> RunOptions:
