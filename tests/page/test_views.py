@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,17 +22,10 @@ from page.page_records import (
     make_team,
 )
 from weft.attempt.outcome import refuse_outside
-from weft.model import Capacity, State, TaskRequest, TeamRequest
-from weft.page.files_view import (
-    ClaimComparison,
-    FilesView,
-    FileWait,
-    HeldClaim,
-    HotFile,
-    render_files,
-)
-from weft.page.landing_view import CheckView, LandingView, render_landing
-from weft.page.limits_view import HeldTask, LimitsView, render_limits
+from weft.model import Capacity, State, TaskRequest, TeamRequest, Wait
+from weft.page.files_view import FilesView, render_files
+from weft.page.landing_view import LandingView, render_landing
+from weft.page.limits_view import LimitsView, render_limits
 from weft.page.log_view import LogMatch, LogWindow
 from weft.page.markup import Html, escaped, tag
 from weft.page.needs_view import NeedsView, find_wanted_files, render_needs
@@ -39,7 +33,11 @@ from weft.page.now_view import GROUPS, NowView, WorkRow, render_now
 from weft.page.spend_view import RunSpend, SpendView, render_spend
 from weft.page.task_view import TABS, TaskView, render_task, render_team
 from weft.runs.host_list import HostStatus
+from weft.runs.task_list import RunCost
 from weft.store.messages import TaskMessage
+from weft.store.open_checks import OpenCheck
+from weft.store.overview import WorkerView
+from weft.store.present_work import TaskClaim
 from weft.store.summaries import Cost, RunBudget
 
 KINDS = (
@@ -61,21 +59,23 @@ def needs(may_act: bool) -> Html:
     )
 
 
-def make_row(number: int, word: str, **changes: object) -> WorkRow:
-    fields: dict[str, object] = {
-        "id": number,
-        "run": "r",
-        "name": f"1.{number}",
-        "title": EVIL,
-        "state": "running",
-        "word": word,
-        "since": NOW - 60,
-        "agent": EVIL,
-        "stage": "implement",
-        "attempt": 2,
-        "started": None,
-    }
-    return WorkRow(**{**fields, **changes})  # type: ignore[arg-type]  # fields of several types
+def make_row(number: int, word: str, started: float | None = None, **changes: Any) -> WorkRow:
+    work = WorkerView(
+        id=number,
+        run="r",
+        name=f"1.{number}",
+        title=EVIL,
+        state="running",
+        since=NOW - 60,
+        reason=EVIL,
+        until=None,
+        agent=EVIL,
+        stage="implement",
+        worker=EVIL,
+        attempt=2,
+        started=started,
+    )
+    return WorkRow(task=work, word=word, **changes)
 
 
 def now(may_act: bool) -> Html:
@@ -116,7 +116,7 @@ def landing(may_act: bool) -> Html:
             runs=["r", EVIL],
             gate=make_gate(),
             names={1: EVIL, 2: EVIL, 3: EVIL},
-            checks=[CheckView(fence=1, since=NOW, entries=("e1", EVIL), output=EVIL)],
+            checks=[(OpenCheck(fence=1, since=NOW, entries=("e1", EVIL)), EVIL)],
             outputs={2: EVIL},
             may_act=may_act,
             now=NOW,
@@ -132,7 +132,7 @@ def limits(may_act: bool) -> Html:
                 make_limit("run:r/usd", used=1_000_000, capacity=2_000_000, owner="run:r"),
                 make_limit(f"agent:{EVIL}", used=0, capacity=1, owner=EVIL),
             ],
-            held={"llm": [HeldTask(id=7, name=EVIL, only=True)]},
+            held={"llm": [(make_task(7, name=EVIL), True)]},
             runs={"r": "under way", EVIL: EVIL},
             paused=frozenset({"r"}),
             drained=NOW,
@@ -168,19 +168,21 @@ def files(may_act: bool) -> Html:
         FilesView(
             run="r",
             runs=["r", EVIL],
-            held=[HeldClaim(pattern=EVIL, task=1, name=EVIL, state="running", word="working")],
-            waits=[FileWait(task=1, name=EVIL, texts=(EVIL,))],
-            hot=[HotFile(pattern=EVIL, tasks=3, open=1)],
-            touched=[
-                ClaimComparison(
+            held=[
+                TaskClaim(
+                    pattern=EVIL,
                     task=1,
+                    run="r",
                     name=EVIL,
-                    claimed=(EVIL,),
-                    touched=("a",),
-                    outside=("a",),
-                    unused=(EVIL,),
+                    state="running",
+                    stage=EVIL,
+                    agent=EVIL,
+                    reason=EVIL,
                 )
             ],
+            ready=[(make_task(name=EVIL), [Wait(kind="file", text=EVIL, subject=EVIL)])],
+            hot=[(EVIL, 3, 1)],
+            touched=[(make_task(name=EVIL, files=("b",)), ("a",))],
         )
     )
 
@@ -188,9 +190,8 @@ def files(may_act: bool) -> Html:
 def spend(may_act: bool) -> Html:
     cost = Cost(task=1, name=EVIL, agent=EVIL, attempts=2, tokens=5, micro_usd=100_000)
     budget = RunBudget(cap=1_000_000, spent=100_000, reserved=50_000)
-    run = RunSpend(
-        run="r", state="running", budget=budget, costs=[cost], retries=40_000, forecast=300_000
-    )
+    of_run = RunCost(run="r", budget=budget, costs=(cost,))
+    run = RunSpend(cost=of_run, state="running", retries=40_000, forecast=300_000)
     return render_spend(SpendView(runs=[run], after="r", may_act=may_act))
 
 

@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from weft.formats import count
+from weft.model import Task, Wait
 from weft.page.act_forms import pick_run
-from weft.page.markup import Html, Part, article, link, state_tag, table, tag, tr
-
-
-class HeldClaim(Struct, frozen=True, kw_only=True):
-    pattern: str
-    task: int
-    name: str
-    state: str
-    word: str
-
-
-class FileWait(Struct, frozen=True, kw_only=True):
-    task: int
-    name: str
-    texts: tuple[str, ...]
-
-
-class HotFile(Struct, frozen=True, kw_only=True):
-    pattern: str
-    tasks: int  # of the run that ask for it
-    open: int  # of these, not ended
-
-
-class ClaimComparison(Struct, frozen=True, kw_only=True):
-    """The files of a candidate, compared with the claims of its task."""
-
-    task: int
-    name: str
-    claimed: tuple[str, ...]
-    touched: tuple[str, ...]
-    outside: tuple[str, ...]  # touched and not claimed
-    unused: tuple[str, ...]  # claimed and not touched
+from weft.page.markup import Html, Part, article, dim, link, state_tag, table, tag, tr
+from weft.paths import matches
+from weft.store.present_work import TaskClaim
+from weft.words import full_label, state_word, task_label
 
 
 class FilesView(Struct, frozen=True, kw_only=True):
     run: str
     runs: Sequence[str] = ()
-    held: Sequence[HeldClaim] = ()
-    waits: Sequence[FileWait] = ()
-    hot: Sequence[HotFile] = ()
-    touched: Sequence[ClaimComparison] = ()
+    held: Sequence[TaskClaim] = ()
+    ready: Sequence[tuple[Task, Sequence[Wait]]] = ()  # the first tasks in line
+    hot: Sequence[tuple[str, int, int]] = ()  # pattern, tasks of the run that ask for it, unended
+    touched: Sequence[tuple[Task, Sequence[str]]] = ()  # tasks with the files of their candidates
 
 
 def render_files(view: FilesView) -> Html:
@@ -56,8 +29,7 @@ def render_files(view: FilesView) -> Html:
         "Files",
         tag("h2", f"Held ({len(view.held)})"),
         _held(view),
-        tag("h2", f"Waiting for files ({len(view.waits)})"),
-        _waits(view),
+        *_waits(view),
         pick_run("files", view.runs, view.run) if view.runs else None,
         tag("h2", "Hot files of the run"),
         _hot(view),
@@ -68,12 +40,15 @@ def render_files(view: FilesView) -> Html:
 
 def _held(view: FilesView) -> Html:
     if not view.held:
-        return tag("p", "No task holds files.", class_="dim")
+        return dim("No task holds files.")
     rows = [
         tr(
             tag("code", claim.pattern),
-            link(f"task/{claim.task}", claim.name),
-            state_tag(claim.word, claim.state),
+            link(f"task/{claim.task}", task_label(claim.task, claim.run, claim.name)),
+            state_tag(
+                state_word(claim.state, stage=claim.stage, agent=claim.agent, reason=claim.reason),
+                claim.state,
+            ),
             data_row=True,
         )
         for claim in view.held
@@ -81,43 +56,52 @@ def _held(view: FilesView) -> Html:
     return table(("Files", "Held by", "State"), rows, caption="Held files")
 
 
-def _waits(view: FilesView) -> Html:
-    if not view.waits:
-        return tag("p", "No ready task waits for files.", class_="dim")
+def _waits(view: FilesView) -> Iterator[Html]:
     rows = [
         tr(
-            link(f"task/{wait.task}", wait.name),
-            [tag("p", text) for text in wait.texts],
+            link(f"task/{task.id}", full_label(task)),
+            [tag("p", text) for text in texts],
             data_row=True,
         )
-        for wait in view.waits
+        for task, waits in view.ready
+        if (texts := [wait.text for wait in waits if wait.kind in ("file", "order")])
     ]
-    return table(("Task", "Waits for"), rows, caption="Waits for files")
+    yield tag("h2", f"Waiting for files ({len(rows)})")
+    if rows:
+        yield table(("Task", "Waits for"), rows, caption="Waits for files")
+    else:
+        yield dim("No ready task waits for files.")
 
 
 def _hot(view: FilesView) -> Html:
     if not view.hot:
-        return tag("p", "No two tasks of the run ask for the same files.", class_="dim")
+        return dim("No two tasks of the run ask for the same files.")
     rows = [
-        tr(tag("code", hot.pattern), count(hot.tasks, "task"), f"{hot.open} open")
-        for hot in view.hot
+        tr(tag("code", pattern), count(tasks, "task"), f"{unended} open")
+        for pattern, tasks, unended in view.hot
     ]
     return table(("Files", "Asked for by", "Of these"), rows, caption="Hot files")
 
 
 def _touched(view: FilesView) -> Html:
     if not view.touched:
-        return tag("p", "No task of the run has a candidate yet.", class_="dim")
+        return dim("No task of the run has a candidate yet.")
     rows = [
         tr(
-            link(f"task/{files.task}", files.name),
-            _some(files.claimed),
-            count(len(files.touched), "file"),
-            _marked("outside", files.outside),
-            _marked("not touched", files.unused),
+            link(f"task/{task.id}", task.name),
+            _some(task.files),
+            count(len(touched), "file"),
+            _marked(
+                "outside",
+                [path for path in touched if not any(matches(glob, path) for glob in task.files)],
+            ),
+            _marked(
+                "not touched",
+                [glob for glob in task.files if not any(matches(glob, path) for path in touched)],
+            ),
             data_row=True,
         )
-        for files in view.touched
+        for task, touched in view.touched
     ]
     heads = ("Task", "Claimed", "Touched", "Outside the claims", "Claimed in vain")
     return table(heads, rows, caption="Claimed against touched")

@@ -9,18 +9,21 @@ from msgspec import Struct
 from weft.candidate_records import Entry, GateRows
 from weft.formats import count, duration, first_line
 from weft.page.act_forms import act_button, pick_run
-from weft.page.markup import Html, Part, article, joined, link, since, state_tag, table, tag, tr
+from weft.page.markup import (
+    Html,
+    Part,
+    article,
+    dim,
+    joined,
+    link,
+    since,
+    state_tag,
+    table,
+    tag,
+    tr,
+)
+from weft.store.open_checks import OpenCheck
 from weft.words import entry_word
-
-
-class CheckView(Struct, frozen=True, kw_only=True):
-    """A check under way."""
-
-    fence: int
-    since: float
-    entries: tuple[str, ...]
-    output: str  # its end
-    host: str = ""  # the worker host that runs it; '': home
 
 
 class LandingView(Struct, frozen=True, kw_only=True):
@@ -28,7 +31,7 @@ class LandingView(Struct, frozen=True, kw_only=True):
     runs: Sequence[str] = ()
     gate: GateRows | None = None
     names: Mapping[int, str] = {}  # of tasks
-    checks: Sequence[CheckView] = ()
+    checks: Sequence[tuple[OpenCheck, str]] = ()  # under way, each with the end of its output
     outputs: Mapping[int, str] = {}  # of the latest failed checks, by number
     may_act: bool = False
     now: float = 0.0
@@ -37,7 +40,7 @@ class LandingView(Struct, frozen=True, kw_only=True):
 def render_landing(view: LandingView) -> Html:
     gate = view.gate
     if gate is None:
-        return article("Landing", tag("p", "No run yet.", class_="dim"))
+        return article("Landing", dim("No run yet."))
     return article(
         "Landing",
         pick_run("landing", view.runs, view.run),
@@ -67,7 +70,7 @@ def _blocked(view: LandingView, gate: GateRows) -> Html:
 
 def _checks(view: LandingView, gate: GateRows) -> Part:
     if not view.checks:
-        return tag("p", "No check is under way.", class_="dim")
+        return dim("No check is under way.")
     return [
         tag(
             "section",
@@ -80,10 +83,10 @@ def _checks(view: LandingView, gate: GateRows) -> Part:
                 since(check.since, view.now),
                 f" on {check.host}" if check.host else "",
             ),
-            tag("pre", check.output) if check.output else None,
+            tag("pre", output) if output else None,
             id=f"check-{check.fence}",
         )
-        for check in view.checks
+        for check, output in view.checks
     ]
 
 
@@ -104,10 +107,10 @@ def name_entry(view: LandingView, entry: Entry) -> Html:
 
 
 def _queue(view: LandingView, gate: GateRows) -> Html:
-    under = {entry for check in view.checks for entry in check.entries}
+    under = {entry for check, _ in view.checks for entry in check.entries}
     waiting = [entry for entry in gate.entries if entry.state in ("queued", "landing")]
     if not waiting:
-        return tag("p", "The queue is empty.", class_="dim")
+        return dim("The queue is empty.")
     rows = [
         tr(
             str(number),
@@ -135,7 +138,7 @@ def _after(view: LandingView, gate: GateRows, entry: Entry) -> Part:
 def _sent_back(view: LandingView, gate: GateRows) -> Part:
     rejected = [entry for entry in gate.entries if entry.state == "rejected"]
     if not rejected:
-        return tag("p", "Nothing was sent back.", class_="dim")
+        return dim("Nothing was sent back.")
     return [
         tag(
             "details",
@@ -162,7 +165,7 @@ def _cause(view: LandingView, gate: GateRows, entry: Entry) -> tuple[str, str]:
 def _landed(view: LandingView, gate: GateRows) -> Part:
     landed = [landing for landing in gate.landings if landing.state == "landed"]
     if not landed:
-        return tag("p", "Nothing has landed yet.", class_="dim")
+        return dim("Nothing has landed yet.")
     passed = {verdict.tree for verdict in gate.verdicts if verdict.passed}
     rows = [
         tr(

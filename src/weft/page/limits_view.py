@@ -8,25 +8,19 @@ from msgspec import Struct
 
 from weft.admission.capacity import MOST, is_consumable
 from weft.formats import clock, count, dollars
-from weft.model import Limit
+from weft.model import Limit, Task
 from weft.page.act_forms import act_button, act_form
 from weft.page.markup import Html, Part, article, link, since, table, tag, tr
 from weft.runs.host_list import HostStatus, describe_host_labels, describe_limit
+from weft.words import full_label
 
 _DOLLAR = 1_000_000
 
 
-class HeldTask(Struct, frozen=True, kw_only=True):
-    """A ready task that waits for a limit."""
-
-    id: int
-    name: str
-    only: bool  # it waits for nothing else
-
-
 class LimitsView(Struct, frozen=True, kw_only=True):
     limits: Sequence[Limit]
-    held: Mapping[str, Sequence[HeldTask]]  # by limit
+    held: Mapping[str, Sequence[tuple[Task, bool]]]  # ready tasks that wait for a limit, by limit;
+    # True: it waits for nothing else
     runs: Mapping[str, str]  # unended runs with their states
     paused: frozenset[str]  # runs with paused tasks
     drained: float | None
@@ -138,9 +132,9 @@ def _amount(limit: Limit, amount: int) -> str:
     return dollars(amount) if is_consumable(limit.resource) else f"{amount:,}"
 
 
-def _next(held: Sequence[HeldTask]) -> Part:
-    first = next((task for task in held if task.only), None)
-    return "" if first is None else link(f"task/{first.id}", first.name)
+def _next(held: Sequence[tuple[Task, bool]]) -> Part:
+    first = next((task for task, only in held if only), None)
+    return "" if first is None else link(f"task/{first.id}", full_label(first))
 
 
 def _change(limit: Limit) -> Part:

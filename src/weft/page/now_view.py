@@ -11,6 +11,7 @@ from msgspec import Struct
 from weft.formats import clock, first_line
 from weft.page.act_forms import select
 from weft.page.markup import Html, article, escaped, link, since, state_tag, tag
+from weft.store.overview import WorkerView
 from weft.words import task_label
 
 GROUPS: Final = (
@@ -31,21 +32,11 @@ PAGE: Final = 200  # rows of a group at once
 class WorkRow(Struct, frozen=True, kw_only=True):
     """A task that has not ended."""
 
-    id: int
-    run: str | None
-    name: str
-    title: str
-    state: str
-    word: str  # of the state
-    since: float
-    agent: str | None
-    stage: str | None
-    attempt: int
-    started: float | None  # start of its open attempt
+    task: WorkerView
+    word: str  # of its state
     doing: str = ""  # the last tool call or words of its agent
     heard: float | None = None  # its agent's last sign of life
     waits: str = ""  # the causes of its wait
-    until: float | None = None
 
 
 class NowView(Struct, frozen=True, kw_only=True):
@@ -120,28 +111,30 @@ _HEAD: Final = Html(
 
 def _row(row: WorkRow, now: float) -> str:
     """Write a row as text: there may be thousands of them."""
-    label = escaped(task_label(row.id, row.run, row.name))
-    agent = escaped(_agent(row))
-    again = f' <span class="dim">attempt {row.attempt}</span>' if row.attempt > 1 else ""
+    task = row.task
+    label = escaped(task_label(task.id, task.run, task.name))
+    state = "blocked" if row.word == GROUPS[0] else task.state
+    again = f' <span class="dim">attempt {task.attempt}</span>' if task.attempt > 1 else ""
+    begun = task.since if task.started is None else task.started
     return (
-        f'<tr id="task-{row.id}" data-row><td><a class="id" href="#/task/{row.id}">{label}</a> '
-        f"{escaped(row.title)}</td><td>{state_tag(row.word, row.state)}</td>"
-        f"<td>{agent}{again}</td><td>{''.join(_doing(row, now))}</td>"
-        f'<td class="r n">{since(row.since if row.started is None else row.started, now)}</td></tr>'
+        f'<tr id="task-{task.id}" data-row><td><a class="id" href="#/task/{task.id}">{label}</a> '
+        f"{escaped(task.title)}</td><td>{state_tag(row.word, state)}</td>"
+        f"<td>{escaped(_agent(task))}{again}</td><td>{''.join(_doing(row, now))}</td>"
+        f'<td class="r n">{since(begun, now)}</td></tr>'
     )
 
 
-def _agent(row: WorkRow) -> str:
-    stage = f", {row.stage}" if row.stage not in (None, row.agent) else ""
-    return f"{row.agent or ''}{stage}"
+def _agent(task: WorkerView) -> str:
+    stage = f", {task.stage}" if task.stage not in (None, task.agent) else ""
+    return f"{task.agent or ''}{stage}"
 
 
 def _doing(row: WorkRow, now: float) -> Iterator[str]:
     if row.waits:
         yield escaped(row.waits)
-    elif row.word.startswith("parked") and row.until is not None:
-        yield escaped(f"until {clock(row.until)}")
-    if row.started is None:
+    elif row.word.startswith("parked") and row.task.until is not None:
+        yield escaped(f"until {clock(row.task.until)}")
+    if row.task.started is None:
         return
     if row.doing:
         yield f"<code>{escaped(first_line(row.doing))}</code> "

@@ -27,7 +27,7 @@ from weft.page.markup import (
     tr,
 )
 from weft.page.report_page import draw
-from weft.plan.plan_records import Compiled, EdgeReason, PlanTask, Problem
+from weft.plan.plan_records import EdgeReason, PlanTask, Problem
 from weft.runs import plan_words
 from weft.runs.plan_check import CheckedPlan
 
@@ -186,15 +186,14 @@ def _words(task: PlanTask) -> str:
 def chart_graph(checked: CheckedPlan) -> GraphChart:
     compiled, critical = checked.compiled, checked.critical_path
     tasks = compiled.plan.tasks
-    successors = _bundled(compiled)
     place = {task.id: number for number, task in enumerate(tasks)}
     return GraphChart(
         label="The tasks, and the tasks each of them waits for",
         nodes=tuple(
             _node(task, task.id in critical, checked.seconds.get(task.id, 0.0)) for task in tasks
         ),
-        successors=successors,
-        critical=_critical_edges(successors, len(tasks), [place[task] for task in critical]),
+        successors=compiled.successors,
+        critical=_critical_edges(compiled.successors, [place[task] for task in critical]),
         overlaps=tuple(
             (
                 place[edge.before],
@@ -220,51 +219,16 @@ def _node(task: PlanTask, critical: bool, seconds: float) -> GraphNode:
     )
 
 
-def _bundled(compiled: Compiled) -> list[list[int]]:
-    """Return the graph in which phases meet in a dot, so that not every task of a phase has a line
-    to every task of the next."""
-    node = {task.id: place for place, task in enumerate(compiled.plan.tasks)}
-    phase_of = [task.phase for task in compiled.plan.tasks]
-    successors: list[list[int]] = [[] for _ in node]
-    dots: dict[tuple[str, str], int] = {}
-
-    def dot(phase: str, side: str) -> int:
-        if (phase, side) not in dots:
-            dots[phase, side] = len(successors)
-            successors.append([])
-        return dots[phase, side]
-
-    edges = (((edge.before,), (edge.after,), edge.why) for edge in compiled.edges)
-    barriers = ((barrier.before, barrier.after, barrier.why) for barrier in compiled.barriers)
-    for befores, afters, why in (*edges, *barriers):
-        if why is EdgeReason.OVERLAP:
-            continue
-        if why is not EdgeReason.PHASE:
-            for before in befores:
-                successors[node[before]].extend(node[after] for after in afters)
-            continue
-        left = dot(phase_of[node[befores[0]]], "end")
-        entered = dot(phase_of[node[afters[0]]], "start")
-        for before in befores:
-            successors[node[before]].append(left)
-        successors[left].append(entered)
-        successors[entered].extend(node[after] for after in afters)
-    return [sorted(set(following)) for following in successors]
-
-
-def _critical_edges(
-    successors: Successors, tasks: int, path: Sequence[int]
-) -> frozenset[tuple[int, int]]:
-    """Return the edges of a path; some of them lead through dots."""
+def _critical_edges(successors: Successors, path: Sequence[int]) -> frozenset[tuple[int, int]]:
+    """Return the edges of a path; some of them lead through a dot."""
     edges: set[tuple[int, int]] = set()
-    for a, b in pairwise(path):
-        ways = [[a, b]]
-        ways += [[a, end, b] for end in successors[a] if end >= tasks]
-        ways += [[*way[:2], start, b] for way in ways[1:] for start in successors[way[1]]]
-        for way in ways:
-            steps = list(pairwise(way))
-            if all(after in successors[before] for before, after in steps):
-                edges.update(steps)
+    for before, after in pairwise(path):
+        if after in successors[before]:
+            edges.add((before, after))
+            continue
+        for dot in successors[before]:
+            if after in successors[dot]:
+                edges |= {(before, dot), (dot, after)}
     return frozenset(edges)
 
 

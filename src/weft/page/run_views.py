@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -12,7 +11,7 @@ from weft.formats import clock, count, duration
 from weft.page import report_charts
 from weft.page.act_forms import pick_run
 from weft.page.gantt_chart import draw_gantt
-from weft.page.graph_chart import GraphChart, GraphNode, draw_graph
+from weft.page.graph_chart import draw_graph
 from weft.page.markup import (
     Html,
     article,
@@ -31,8 +30,6 @@ from weft.runs.report_records import RunReport, TaskReport
 from weft.words import state_word
 
 _LARGEST: Final = 1500  # bars of a drawing
-_FOLDED: Final = 150  # tasks beyond which the graph shows phases
-_PHASE = re.compile(r"[.:-]?[^.:-]*$")
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -110,15 +107,16 @@ def render_graph(view: RunView) -> Html:
     if report is None:
         return _no_run("Graph")
     tasks = [task for task in report.tasks if not task.barrier]
-    folded = len(tasks) > _FOLDED
-    chart = _fold(report) if folded else report_charts.chart_graph(report, linked=True)
-    note = f"{count(len(tasks), 'task')}, folded by phase. " if folded else ""
+    if len(report.tasks) > _LARGEST:
+        drawing = dim(f"{count(len(tasks), 'task')} are too many to draw; the table has them.")
+    else:
+        drawing = draw(draw_graph(report_charts.chart_graph(report, linked=True)))
     return article(
         "Graph",
         pick_run("graph", view.runs, report.run),
-        dim(note, _describe_end(view)),
+        dim(_describe_end(view)),
         colour_keys([("hot", "the chain that decides when the run ends")]),
-        draw(draw_graph(chart)),
+        drawing,
         tag("h2", "As a table"),
         _graph_table(tasks[:1000], view),
     )
@@ -150,56 +148,6 @@ def _describe_need(need: TaskReport, by_name: Mapping[str, TaskReport]) -> str:
         return f"{need.name} ({state_word(need.state)})"
     left = [name for name in need.needs if by_name[name].end is None]
     return f"the end of a phase ({count(len(left), 'task')} left)"
-
-
-def _fold(report: RunReport) -> GraphChart:
-    """Return the graph with one node for each phase instead of its tasks."""
-    tasks = [task for task in report.tasks if not task.barrier]
-    phases: dict[str, list[TaskReport]] = {}
-    for task in tasks:
-        phases.setdefault(_phase(task.name), []).append(task)
-    place = {phase: number for number, phase in enumerate(phases)}
-    by_name = {task.name: task for task in report.tasks}
-    edges: set[tuple[int, int]] = set()
-    for task in tasks:
-        for need in _list_work_needs(task, by_name):
-            before, after = place[_phase(need)], place[_phase(task.name)]
-            if before < after:
-                edges.add((before, after))
-    critical = {place[_phase(task.name)] for task in tasks if task.critical}
-    return GraphChart(
-        label="The phases, and the phases each of them waits for",
-        nodes=tuple(_phase_node(phase, own) for phase, own in phases.items()),
-        successors=[
-            sorted(after for before, after in edges if before == number)
-            for number in range(len(phases))
-        ],
-        critical=frozenset(edge for edge in edges if set(edge) <= critical),
-    )
-
-
-def _phase(name: str) -> str:
-    return _PHASE.sub("", name) or name
-
-
-def _list_work_needs(task: TaskReport, by_name: Mapping[str, TaskReport]) -> list[str]:
-    names: list[str] = []
-    for need in task.needs:
-        names += by_name[need].needs if by_name[need].barrier else [need]
-    return [name for name in names if not by_name[name].barrier]
-
-
-def _phase_node(phase: str, tasks: Sequence[TaskReport]) -> GraphNode:
-    ended = sum(task.end is not None for task in tasks)
-    whole = ended == len(tasks)
-    return GraphNode(
-        name=phase,
-        text=f"{ended} of {count(len(tasks), 'task')} ended",
-        note="",
-        kind="done" if whole else "running" if ended else "waiting",
-        critical=any(task.critical for task in tasks),
-        hover=(f"{phase}: {ended} of {len(tasks)} ended",),
-    )
 
 
 def render_report(view: RunView) -> Html:

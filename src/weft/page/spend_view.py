@@ -8,17 +8,15 @@ from msgspec import Struct
 
 from weft.formats import dollars
 from weft.page.act_forms import act_form
-from weft.page.markup import Html, Part, article, link, table, tag, tr
-from weft.store.summaries import Cost, RunBudget
+from weft.page.markup import Html, Part, article, dim, link, table, tag, tr
+from weft.runs.task_list import RunCost
 
 _DOLLAR = 1_000_000
 
 
 class RunSpend(Struct, frozen=True, kw_only=True):
-    run: str | None  # None: tasks of no run
-    state: str
-    budget: RunBudget | None
-    costs: Sequence[Cost]
+    cost: RunCost
+    state: str  # of the run; empty: tasks of no run
     retries: int  # micro-dollars of repeated attempts
     forecast: int | None  # micro-dollars until the end; None: no record, or it has ended
 
@@ -31,7 +29,7 @@ class SpendView(Struct, frozen=True, kw_only=True):
 
 def render_spend(view: SpendView) -> Html:
     if not view.runs:
-        return article("Spend", tag("p", "Nothing was spent yet.", class_="dim"))
+        return article("Spend", dim("Nothing was spent yet."))
     heads = ("Run", "Used", "Of it retries", "Reserved", "Cap", "Expected in all", "")
     rows = [_row(spend, view) for spend in view.runs]
     return article(
@@ -45,17 +43,12 @@ def render_spend(view: SpendView) -> Html:
     )
 
 
-def _used(spend: RunSpend) -> int:
-    return sum(cost.micro_usd for cost in spend.costs)
-
-
 def _row(spend: RunSpend, view: SpendView) -> Html:
-    budget = spend.budget
+    budget, run, used = spend.cost.budget, spend.cost.run, spend.cost.micro_usd
     cap = None if budget is None else budget.cap
-    used = _used(spend)
     name: Part = "tasks of no run"
-    if spend.run is not None:
-        name = [link(f"report?run={spend.run}", spend.run), f" {spend.state}"]
+    if run is not None:
+        name = [link(f"report?run={run}", run), f" {spend.state}"]
     return tr(
         name,
         [dollars(used), " ", _meter(used, cap)],
@@ -64,7 +57,7 @@ def _row(spend: RunSpend, view: SpendView) -> Html:
         "none" if cap is None else dollars(cap),
         "" if spend.forecast is None else dollars(spend.forecast),
         _raise(spend, cap) if view.may_act and cap is not None and spend.state != "ended" else None,
-        id=f"spend-{spend.run or 'rest'}",
+        id=f"spend-{run or 'rest'}",
         data_row=True,
     )
 
@@ -82,7 +75,7 @@ def _meter(used: int, cap: int | None) -> Part:
 
 
 def _raise(spend: RunSpend, cap: int) -> Html:
-    resource = f"run:{spend.run}/usd"
+    resource = f"run:{spend.cost.run}/usd"
     field = tag(
         "input", type="number", name="capacity", value=f"{cap / _DOLLAR:.2f}", min="0", step="0.01"
     )
@@ -98,7 +91,7 @@ def _raise(spend: RunSpend, cap: int) -> Html:
 def _agents(view: SpendView) -> Html:
     sums: dict[str, tuple[int, int, int]] = {}
     for spend in view.runs:
-        for cost in spend.costs:
+        for cost in spend.cost.costs:
             attempts, tokens, money = sums.get(cost.agent or "none", (0, 0, 0))
             sums[cost.agent or "none"] = (
                 attempts + cost.attempts,
@@ -113,7 +106,7 @@ def _agents(view: SpendView) -> Html:
 
 
 def _tasks(view: SpendView) -> Html:
-    costs = [(spend.run, cost) for spend in view.runs for cost in spend.costs]
+    costs = [(spend.cost.run, cost) for spend in view.runs for cost in spend.cost.costs]
     first = sorted(costs, key=lambda pair: -pair[1].micro_usd)[:30]
     rows = [
         tr(

@@ -142,19 +142,9 @@ def _row(view: WorkerView, word: str, report: AgentReport | None, waits: str) ->
         texts = [shorten_report(event) for event in report.data.get("events", ())]
         doing = next((text for text in reversed(texts) if text), "")
     return WorkRow(
-        id=view.id,
-        run=view.run,
-        name=view.name,
-        title=view.title,
-        state="blocked" if word == "needs you" else view.state,
+        task=view,
         word=word,
-        since=view.since,
-        agent=view.agent,
-        stage=view.stage,
-        attempt=view.attempt,
-        started=view.started,
         doing=doing,
         heard=report.at if report is not None and current else None,
         waits=waits or (view.reason if view.state in (State.BLOCKED, State.PARKED) else ""),
-        until=view.until,
     )

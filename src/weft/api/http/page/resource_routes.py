@@ -18,19 +18,11 @@ from weft.errors import WeftError
 from weft.gate.check_run import read_running_check
 from weft.model import TERMINAL, Attempt, State, Task, TaskKind
 from weft.operations.identity import ADMIN, Identity, has
-from weft.page.files_view import (
-    ClaimComparison,
-    FilesView,
-    FileWait,
-    HeldClaim,
-    HotFile,
-    render_files,
-)
-from weft.page.landing_view import CheckView, LandingView, render_landing
-from weft.page.limits_view import HeldTask, LimitsView, render_limits
+from weft.page.files_view import FilesView, render_files
+from weft.page.landing_view import LandingView, render_landing
+from weft.page.limits_view import LimitsView, render_limits
 from weft.page.markup import Html
 from weft.page.spend_view import RunSpend, SpendView, render_spend
-from weft.paths import matches
 from weft.project.site import check_home
 from weft.runs.host_list import read_hosts
 from weft.runs.task_list import RunCost, page_run_costs
@@ -43,7 +35,6 @@ from weft.store.present_work import list_held_files, list_work
 from weft.store.probe import queue
 from weft.store.runs import get_run
 from weft.store.tasks import list_run, list_run_attempts
-from weft.words import state_word, task_label
 
 router = APIRouter(prefix="/page", include_in_schema=False)
 
@@ -77,13 +68,7 @@ def _read_landing(parts: Parts, who: Identity, name: str, now: float) -> Landing
         gate=gate,
         names={task.id: task.name for task in list_run(store, run)},
         checks=[
-            CheckView(
-                fence=check.fence,
-                since=check.since,
-                entries=check.entries,
-                output=read_running_check(home / str(check.fence), store.redactor),
-                host=check.host,
-            )
+            (check, read_running_check(home / str(check.fence), store.redactor))
             for check in list_checks(store, run)
         ],
         outputs={number: get_output(store, run, number) for number in failed},
@@ -96,11 +81,11 @@ def _read_landing(parts: Parts, who: Identity, name: str, now: float) -> Landing
 async def limits(request: Request) -> Response:
     def view(store: Store, who: Identity, now: float) -> Html:
         first, _ = queue(store, now=now, most=_PROBED)
-        held: dict[str, list[HeldTask]] = {}
+        held: dict[str, list[tuple[Task, bool]]] = {}
         for task, waits in first:
             for wait in waits:
                 if wait.kind == "limit":
-                    held.setdefault(wait.subject, []).append(_held_task(task, len(waits)))
+                    held.setdefault(wait.subject, []).append((task, len(waits) == 1))
         work = list_work(store)
         runs = {key.run: "" for key in work if key.run is not None}
         return render_limits(
@@ -117,10 +102,6 @@ async def limits(request: Request) -> Response:
         )
 
     return await show(request, view)
-
-
-def _held_task(task: Task, waits: int) -> HeldTask:
-    return HeldTask(id=task.id, name=task_label(task.id, task.run, task.name), only=waits == 1)
 
 
 @router.get("/files")
@@ -141,65 +122,38 @@ def _read_files(parts: Parts, who: Identity, name: str, now: float) -> FilesView
     return FilesView(
         run="" if choice.run is None else choice.run.id,
         runs=choice.runs,
-        held=[
-            HeldClaim(
-                pattern=claim.pattern,
-                task=claim.task,
-                name=task_label(claim.task, claim.run, claim.name),
-                state=claim.state,
-                word=state_word(
-                    claim.state, stage=claim.stage, agent=claim.agent, reason=claim.reason
-                ),
-            )
-            for claim in list_held_files(store)
-        ],
-        waits=[
-            FileWait(task=task.id, name=task_label(task.id, task.run, task.name), texts=texts)
-            for task, waits in first
-            if (texts := tuple(wait.text for wait in waits if wait.kind in ("file", "order")))
-        ],
+        held=list_held_files(store),
+        ready=first,
         hot=_find_hot(work),
-        touched=list(_compare(parts.project.root, work, attempts)),
+        touched=list(_list_touched(parts.project.root, work, attempts)),
     )
 
 
-def _find_hot(tasks: Sequence[Task]) -> list[HotFile]:
+def _find_hot(tasks: Sequence[Task]) -> list[tuple[str, int, int]]:
     """Return the patterns that several tasks ask for, the most wanted first."""
     asked = Counter(pattern for task in tasks for pattern in task.files)
     still = Counter(
         pattern for task in tasks if task.state not in TERMINAL for pattern in task.files
     )
     return [
-        HotFile(pattern=pattern, tasks=number, open=still[pattern])
+        (pattern, number, still[pattern])
         for pattern, number in asked.most_common(_HOT)
         if number > 1
     ]
 
 
-def _compare(
+def _list_touched(
     root: Path, tasks: Sequence[Task], attempts: Sequence[Attempt]
-) -> Iterator[ClaimComparison]:
-    """Compare the claims of tasks with the files of their latest candidates."""
+) -> Iterator[tuple[Task, tuple[str, ...]]]:
+    """Yield tasks with the files of their latest candidates."""
     latest: dict[int, Attempt] = {
         attempt.task: attempt for attempt in attempts if attempt.candidate and attempt.base
     }
     for task in [task for task in tasks if task.id in latest][-_TOUCHED:]:
         attempt = latest[task.id]
         touched = _changed(root, attempt.base or "", attempt.candidate or "")
-        if touched is None:
-            continue
-        yield ClaimComparison(
-            task=task.id,
-            name=task.name,
-            claimed=task.files,
-            touched=touched,
-            outside=tuple(
-                path for path in touched if not any(matches(glob, path) for glob in task.files)
-            ),
-            unused=tuple(
-                glob for glob in task.files if not any(matches(glob, path) for path in touched)
-            ),
-        )
+        if touched is not None:
+            yield task, touched
 
 
 @lru_cache(maxsize=2000)
@@ -232,15 +186,13 @@ async def spend(
 
 def _spend(store: Store, cost: RunCost) -> RunSpend:
     if cost.run is None:
-        return RunSpend(run=None, state="", budget=None, costs=cost.costs, retries=0, forecast=None)
+        return RunSpend(cost=cost, state="", retries=0, forecast=None)
     state = get_run(store, cost.run).state
     attempts = list_run_attempts(store, cost.run)
     forecast = None if state == "ended" else _forecast(list_run(store, cost.run), attempts)
     return RunSpend(
-        run=cost.run,
+        cost=cost,
         state=state,
-        budget=cost.budget,
-        costs=cost.costs,
         retries=_sum_retries(attempts),
         forecast=forecast,
     )
