@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cases import each_case
 from weft.model import Class, Hop, Priority, Stage, State, Task, TaskRequest
-from weft.runs.agent_loop import LoopState, LoopView, decide, next_task
+from weft.operations.agent_loop import LoopState, LoopView, decide, next_task
 
 STAGE = Stage(name="implement", agent="dispatch", demand={"requests": 1})
 

@@ -14,8 +14,8 @@ from weft.cli.poll_interval import A_RUN
 from weft.cli.run_text import Out, RunLines
 from weft.cli.worker_loops import attend, look_on_there
 from weft.model import State
+from weft.operations.agent_loop import DISPATCHER, LoopState, advance, start_loop
 from weft.project.project import Project
-from weft.runs.agent_loop import DISPATCHER, LoopState, advance, start_loop
 from weft.runs.progress import read_progress
 from weft.runs.tracker import EventReader
 from weft.store import Store

@@ -11,9 +11,9 @@ from weft.cli.command_arguments import pass_project
 from weft.cli.output import json_option, say, show
 from weft.cli.run_follower import Follow, follow
 from weft.formats import count
+from weft.operations.recorded_runs import compare_results, record, replay
 from weft.project.project import Project
 from weft.runs.progress import read_progress
-from weft.runs.recorded_runs import compare_results, record, replay
 from weft.store.event_log import last_event
 from weft.words import progress_text
 

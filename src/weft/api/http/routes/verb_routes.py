@@ -69,7 +69,7 @@ MODULES: Final = (
     "weft.project.home_settings",
     "weft.maintenance.agent_trial",
     "weft.maintenance.cleanup",
-    "weft.runs.agent_loop",
+    "weft.operations.agent_loop",
     "weft.operations.run_changes",
     "weft.runs.task_diff",
     "weft.runs.task_diff",
