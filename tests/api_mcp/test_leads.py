@@ -14,7 +14,7 @@ from wait_until import PATIENCE, wait_until
 from weft.model import State
 from weft.operations.identity import LOCAL
 from weft.operations.inbox import write
-from weft.runs.single_task import check, submit_task
+from weft.operations.single_task import check, submit_task
 
 
 def start_lead(project: ServedProject, *script: str) -> int:

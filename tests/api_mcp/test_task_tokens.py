@@ -23,9 +23,9 @@ from weft.model import State
 from weft.operations.dispatch import NewPlan, send, submit_text
 from weft.operations.identity import LOCAL
 from weft.operations.member_records import NewWork
+from weft.operations.single_task import check, submit_task
 from weft.project.own_repository import get_repository
 from weft.runs.preparation import RunOptions
-from weft.runs.single_task import check, submit_task
 from weft.store.tasks import cancel
 
 pytestmark = pytest.mark.anyio

@@ -11,10 +11,10 @@ import pytest
 from cli.in_process import Tell, teller, told
 from cli.plan_project import Project, plan
 from repositories import git
+from weft.operations.submission import draft_run, submit_draft
 from weft.project import project as projects
 from weft.runs.plan_check import check, load, setting_of
 from weft.runs.preparation import RunOptions
-from weft.runs.submission import draft_run, submit_draft
 
 FOUR = (
     "Write a: a.txt: write a.txt 1",

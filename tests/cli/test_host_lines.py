@@ -13,9 +13,9 @@ from repositories import commit_all
 from store_helpers import hire, put
 from weft.cli.page_link import drop_address, keep_address
 from weft.errors import InputError
+from weft.operations import single_task
 from weft.project.own_repository import get_repository
 from weft.project.project import Project, get_local_project
-from weft.runs import single_task
 from weft.store import Store
 
 NEAR, FAR = "http://127.0.0.1:7337", "https://weft.example"

@@ -17,8 +17,8 @@ from wait_until import wait_until
 from weft.cli.worker import WorkerLog
 from weft.errors import StoreError
 from weft.model import NewTask
+from weft.operations import single_task
 from weft.project.project import get_project
-from weft.runs import single_task
 from weft.store import open_store
 from weft.store.remote_store import RemoteStore
 from weft.store.server_client import Server

@@ -16,10 +16,11 @@ from cli.in_process import teller, told
 from repositories import commit_all
 from weft.errors import InputError
 from weft.model import AttemptFiles, PredictedFile
+from weft.operations import single_task
 from weft.plan.plan_records import WHOLE_REPOSITORY
 from weft.planning.predictor import Clue
 from weft.project.project import get_project
-from weft.runs import plan_check, single_task
+from weft.runs import plan_check
 from weft.runs.file_prediction import count_declared, list_cases, score_attempts
 from weft.runs.plan_check import CheckedPlan, PlanSource
 from weft.store import open_store

@@ -18,10 +18,10 @@ from databases import sqlite_store
 from repositories import commit_all
 from wait_until import wait_until
 from weft.cli.run_preview import prepare_plan
+from weft.operations.submission import submit_draft
 from weft.plan.plan_records import Source
 from weft.project.project import get_project
 from weft.runs.preparation import RunOptions
-from weft.runs.submission import submit_draft
 from weft.runs.wanted_projections import request_state_file
 
 

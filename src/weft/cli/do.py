@@ -11,8 +11,8 @@ from weft.cli.output import json_option, print_json, say
 from weft.cli.task_follower import TaskFollower, follow_to_end
 from weft.errors import InputError
 from weft.formats import count, dollars, duration
+from weft.operations import single_task
 from weft.project.project import Project
-from weft.runs import single_task
 from weft.store.event_log import last_event
 from weft.words import state_word
 
@@ -107,7 +107,7 @@ def _do_in_team(
     """Submit a run for the team and follow it."""
     from weft.cli.run import choose_output, see_through  # late: imports all of plans
     from weft.cli.run_follower import Follow
-    from weft.runs.single_task import submit_team_task
+    from weft.operations.single_task import submit_team_task
 
     with project.open_store() as store:
         after = last_event(store)

@@ -35,6 +35,7 @@ from weft.operations.run_changes import (
     set_slots,
 )
 from weft.operations.steering import CancelAsked
+from weft.operations.submission import RunDraft, preview_draft, submit_draft
 from weft.plan.plan_records import Source
 from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
@@ -54,7 +55,6 @@ from weft.runs.progress import (
 )
 from weft.runs.run_figures import measure_run, read_waits
 from weft.runs.run_settings import list_differences
-from weft.runs.submission import RunDraft, preview_draft, submit_draft
 from weft.runs.wanted_projections import (
     find_format,
     release_marked,

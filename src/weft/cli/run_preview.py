@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from weft.errors import InputError
 from weft.formats import count, dollars, duration, listed, plain
 from weft.model import Run
+from weft.operations.submission import Preview, RunDraft, draft_run
 from weft.plan.plan_records import Problem, Severity
 from weft.plan.split_writer import SPLIT_FORMATS, NewPart
 from weft.project.project import Project
@@ -24,7 +25,6 @@ from weft.runs.plan_words import list_notes
 from weft.runs.preparation import RunOptions
 from weft.runs.progress import find_unfinished
 from weft.runs.run_figures import explain_bound
-from weft.runs.submission import Preview, RunDraft, draft_run
 
 _MOST: Final = 3  # warnings of a plan that are shown; the rest is counted
 _SHORT: Final = 12  # letters of a commit id

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from weft.agents.next_agents import write_args
 from weft.errors import InputError
 from weft.model import TERMINAL, Hop, NewTask, Run, State, Task
+from weft.operations.submission import submit_prepared
 from weft.plan.plan_records import Source
 from weft.project.agent_list import get_agent
 from weft.project.project import Project
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import PlanSource, check, setting_of
 from weft.runs.preparation import PlanUpload, RunOptions, prepare
-from weft.runs.submission import submit_prepared
 from weft.store import Store
 from weft.store.hops import list_run_hops
 from weft.store.runs import add_task, list_runs

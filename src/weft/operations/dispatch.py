@@ -29,6 +29,7 @@ from weft.operations.identity import (
     need_agent,
 )
 from weft.operations.member_records import Dispatched, NewWork
+from weft.operations.submission import Submitted, submit_prepared
 from weft.plan.plan_records import Problem, Severity
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
@@ -36,7 +37,6 @@ from weft.project.site import agent_names, read_agent
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import CheckedPlan, PlanSource, check, setting_of
 from weft.runs.preparation import PlanUpload, RunOptions, prepare
-from weft.runs.submission import Submitted, submit_prepared
 from weft.store import Store
 from weft.store.offers import assign, find_room, offer
 from weft.store.store import writes
@@ -208,7 +208,7 @@ def _name(work: NewWork) -> str:
     """Return the title, or a name for the branch; without both, the store numbers the task."""
     if work.repo is None:
         return work.title.strip()
-    from weft.runs.single_task import choose_name  # late: it brings git and workspaces along
+    from weft.operations.single_task import choose_name  # late: it brings git and workspaces along
 
     return choose_name(work.title or work.text)
 

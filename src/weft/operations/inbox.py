@@ -16,6 +16,7 @@ from msgspec import Struct
 from weft import bounds
 from weft.errors import AlreadyEnded, Forbidden, InputError, NotFound
 from weft.model import HUMAN, LEAD, SWARM, Class, Message, Notice, Task
+from weft.operations import single_task
 from weft.operations.dispatch import address, send
 from weft.operations.identity import (
     WORK,
@@ -35,7 +36,6 @@ from weft.project.agent_list import get_agent
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
-from weft.runs import single_task
 from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.members import list_held

@@ -14,17 +14,25 @@ from weft.cli.task_follower import TaskFollower, follow_to_end
 from weft.errors import InputError
 from weft.formats import count, dollars, duration
 from weft.model import Event
+from weft.operations.planner import (
+    JudgedPlan,
+    LastPlan,
+    find_planner,
+    judge_answer,
+    judge_files,
+    read_files,
+    request_files,
+    request_plan,
+    require_goal,
+)
+from weft.operations.planner_rounds import PlanningResult, run_rounds
+from weft.operations.split_request import judge_split, read_parts, request_split
 from weft.plan.plan_records import PlanTask
 from weft.plan.problems import shorten
 from weft.plan.split_writer import NewPart
 from weft.project.project import Project, get_project
-from weft.runs.plan_request import LastPlan
 from weft.runs.plan_splitting import SplitTask
 from weft.runs.plan_words import problem_lines
-from weft.runs.planned_files import judge_files, read_files, request_files
-from weft.runs.planner import JudgedPlan, find_planner, judge_answer, request_plan, require_goal
-from weft.runs.planner_rounds import PlanningResult, run_rounds
-from weft.runs.split_request import judge_split, read_parts, request_split
 from weft.store import Store
 from weft.store.event_log import last_event
 

@@ -73,12 +73,12 @@ MODULES: Final = (
     "weft.operations.run_changes",
     "weft.runs.task_diff",
     "weft.runs.task_diff",
-    "weft.runs.single_task",
-    "weft.runs.planner",
+    "weft.operations.single_task",
+    "weft.operations.planner",
     "weft.maintenance.examination",
     "weft.runs.attempt_output",
     "weft.runs.run_settings",
-    "weft.runs.submission",
+    "weft.operations.submission",
     "weft.operations.inbox",
 )
 """The modules with operations on the repository; an operation of any other module is unknown."""

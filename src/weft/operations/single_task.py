@@ -19,6 +19,7 @@ from weft.attempt.start import AD_HOC
 from weft.errors import InputError
 from weft.formats import first_sentence
 from weft.model import LEAD, Class, NewTask, PredictedFile, TaskRequest
+from weft.operations.submission import submit_upload
 from weft.plan.plan_records import Source, list_claims
 from weft.project.agent_list import explain_stopped, get_agent
 from weft.project.agent_programs import explain_missing, find_program
@@ -29,7 +30,6 @@ from weft.runs.agent_readiness import require_offered
 from weft.runs.file_prediction import open_predictor, predict_text
 from weft.runs.plan_check import PlanSource
 from weft.runs.preparation import PlanUpload, RunOptions
-from weft.runs.submission import submit_upload
 from weft.store import Store
 from weft.store.limit_table import list_stopped, require_agreement
 from weft.store.server_operations import hosted

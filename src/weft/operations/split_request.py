@@ -7,16 +7,22 @@ from collections.abc import Iterator, Sequence
 from weft import plan
 from weft.agents.prompt import write_fenced
 from weft.formats import listed
+from weft.operations.planner import (
+    JudgedPlan,
+    LastPlan,
+    compile_answer,
+    list_findings,
+    submit_round,
+    write_request,
+)
+from weft.operations.repository_map import write_map
 from weft.paths import intersects
 from weft.plan.plan_records import Compiled, EdgeReason, PlanTask, Problem
 from weft.plan.problems import TOP, Problems, shorten, sort_by_place
 from weft.plan.split_writer import NewPart
 from weft.planning.splitting import MOST_PARTS, Part, PartRole, judge_parts
 from weft.project.project import Project
-from weft.runs.plan_request import LastPlan, write_request
 from weft.runs.plan_splitting import SplitTask
-from weft.runs.planner import JudgedPlan, compile_answer, list_findings, submit_round
-from weft.runs.repository_map import write_map
 
 _OF_PLANS_ONLY = frozenset({"no-check", "held-back"})
 """Problems that a part cannot have: it takes over the check of its task."""

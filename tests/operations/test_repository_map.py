@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from repositories import commit_all, make_repository
+from weft.operations.repository_map import write_map
 from weft.project.project import Project, get_project
-from weft.runs.repository_map import write_map
 
 
 @pytest.fixture(scope="module")

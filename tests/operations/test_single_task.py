@@ -9,9 +9,9 @@ import pytest
 from cli.shell import TRY, make_project, runs
 from repositories import git
 from weft.errors import InputError
+from weft.operations import single_task
 from weft.project import agent_list
 from weft.project.project import Project, get_project
-from weft.runs import single_task
 from weft.store import open_store
 from weft.store.tasks import get_task
 

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 from weft.errors import InputError
 from weft.formats import count
 from weft.model import TERMINAL, State
+from weft.operations import single_task
+from weft.operations.planner import ROUNDS, JudgedPlan, LastPlan
 from weft.plan.plan_records import Problem
 from weft.project.project import Project
-from weft.runs import single_task
-from weft.runs.plan_request import LastPlan
-from weft.runs.planner import ROUNDS, JudgedPlan
 from weft.store import Store
 from weft.store.tasks import cancel, get_task
 

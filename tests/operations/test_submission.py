@@ -15,11 +15,11 @@ from store_helpers import hire
 from weft import plan
 from weft.admission.capacity import list_labels
 from weft.cli.run_preview import prepare_plan
+from weft.operations.submission import preview_draft, submit_draft
 from weft.plan.plan_prose import LONGEST
 from weft.project.project import get_project
 from weft.runs.plan_check import PlanSource, check, setting_of
 from weft.runs.preparation import RunOptions, prepare
-from weft.runs.submission import preview_draft, submit_draft
 from weft.store.runs import get_settings
 from weft.store.tasks import list_run
 
