@@ -20,9 +20,14 @@ from weft.model import (
     TaskKind,
     TaskRequest,
 )
-from weft.runs.attention import list_holdups
 from weft.runs.outlook import CheckTimes, DurationEstimates, Outlook, predict_rest
-from weft.runs.run_figures import describe_times, find_waits, measure_idle, measure_run
+from weft.runs.run_figures import (
+    describe_times,
+    find_waits,
+    list_holdups,
+    measure_idle,
+    measure_run,
+)
 
 
 def task(number: int, state: State = State.WAITING, **changes: object) -> Task:

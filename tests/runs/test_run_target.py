@@ -8,7 +8,7 @@ import pytest
 
 from repositories import git, make_repository
 from weft.errors import InputError
-from weft.runs.run_target import require_target
+from weft.runs.preparation import require_target
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file, read_chain
 from weft.runs.agent_readiness import require_agents, require_offered
 from weft.runs.plan_check import USUAL_STAGE
-from weft.runs.preparation import USUAL_AGENT, USUAL_DOLLARS, RunOptions
+from weft.runs.preparation import USUAL_AGENT, USUAL_DOLLARS, RunOptions, require_target
 from weft.runs.run_settings import compare_settings, read_settings
-from weft.runs.run_target import require_target
 from weft.store import Store
 from weft.store.limit_table import set_limit
 from weft.store.runs import add_budget, change_settings, get_run, get_settings, set_target

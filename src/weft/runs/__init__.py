@@ -1,1 +1,1 @@
-"""Operations on runs: submit, watch, explain, steer, report."""
+"""Runs, prepared from plans and read: watched, explained, estimated, reported."""

@@ -18,7 +18,8 @@ from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
 from weft.formats import dollars, first_line
 from weft.host_labels import describe_labels, worker_command
-from weft.model import ASKED, HUMAN, TERMINAL, Event, State, Task, TaskKind
+from weft.model import ASKED, TERMINAL, Event, State, Task, TaskKind
+from weft.runs.run_figures import list_holdups
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
 from weft.store.store import reads
@@ -396,51 +397,6 @@ def _subject(item: Ready | AskedWork) -> str:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(names[:_NAMES]) + more
-
-
-class Holdup(Struct, frozen=True, kw_only=True):
-    holder: Task
-    waiting: tuple[Task, ...]  # tasks that cannot start before it has landed
-
-
-def list_holdups(tasks: Iterable[Task], edges: Sequence[tuple[int, int]]) -> list[Holdup]:
-    """List the tasks that hold up tasks, those with the most waiting tasks first.
-
-    A waiting task holds up none: the task it waits for does. A ready task waits for room, and so
-    do the tasks behind it.
-    """
-    known = {task.id: task for task in tasks}
-    needed_by: dict[int, list[int]] = {}
-    for task, need in edges:
-        if task in known and known[task].state is State.WAITING:
-            needed_by.setdefault(need, []).append(task)
-    holdups = []
-    for holder in known.values():
-        if holder.id not in needed_by or not _holds_up(holder):
-            continue
-        behind = [known[task] for task in list_reachable(holder.id, needed_by)]
-        work = [task for task in behind if task.request.kind is TaskKind.WORK]
-        if work:
-            holdups.append(Holdup(holder=holder, waiting=tuple(work)))
-    return sorted(holdups, key=lambda holdup: (-len(holdup.waiting), holdup.holder.id))
-
-
-def _holds_up(task: Task) -> bool:
-    if task.state is State.READY:
-        return task.agent == HUMAN
-    return task.state not in (State.WAITING, State.DONE, State.SKIPPED)
-
-
-def list_reachable(start: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
-    """List the tasks behind a task, directly or through others, by number."""
-    seen: dict[int, None] = {}
-    left = [start]
-    while left:
-        for after in successors.get(left.pop(), ()):
-            if after not in seen:
-                seen[after] = None
-                left.append(after)
-    return sorted(seen)
 
 
 class Decision(Struct, frozen=True, kw_only=True):

@@ -16,9 +16,8 @@ from weft.model import HUMAN, TERMINAL, Attempt, Class, Priority, State, Task, T
 from weft.plan.plan_json import DEFAULT_SECONDS
 from weft.planning import forecast
 from weft.planning.forecast import ForecastJob, ForecastWork, Stint
-from weft.runs.attention import list_reachable
 from weft.runs.progress import RunProgress, read_progress
-from weft.runs.run_figures import list_successors
+from weft.runs.run_figures import list_reachable, list_successors
 from weft.store import Store
 from weft.store.attempt_history import attempts_per_task, durations
 from weft.store.gate import list_check_seconds

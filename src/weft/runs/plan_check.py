@@ -98,17 +98,6 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanEstimates:
-    """Expected seconds of a plan's tasks, its checks and its steps for a person."""
-
-    seconds: Mapping[str, float]  # of the tasks that have records
-    check: float
-    rooms: Mapping[frozenset[str], int]  # slots of workers with the labels that tasks need
-    guesses: tuple[str, ...]  # the values that are guesses, for people
-    warning: str  # reason for which the records could not be read
-
-
-@dataclass(frozen=True, kw_only=True)
 class CheckedPlan:
     source: PlanSource
     reading: ParsedPlan
@@ -217,43 +206,26 @@ def setting(directory: Path, environment: Mapping[str, str]) -> Iterator[Setting
     project = _project(directory, environment)
     store, warning = _open(project)
     try:
-        yield Setting(
-            slots=usual_slots(project.config),
-            config=project.config,
-            store=store,
-            repo=_repository(project),
-            root=_local_root(project),
-            warning=warning,
-        )
+        yield setting_of(project, store, warning)
     finally:
         if store is not None:
             store.close()
 
 
-def setting_of(project: Project, store: Store) -> Setting:
+def setting_of(project: Project, store: Store | None, warning: str = "") -> Setting:
+    try:
+        repo = find_repository_id(git.common_directory(project.root)) or ""
+        root = project.root if project.server is None else None
+    except (NotARepository, ProgramMissing):
+        repo, root = "", None
     return Setting(
         slots=usual_slots(project.config),
         config=project.config,
         store=store,
-        repo=_repository(project),
-        root=_local_root(project),
+        repo=repo,
+        root=root,
+        warning=warning,
     )
-
-
-def _local_root(project: Project) -> Path | None:
-    """Return the root of a repository on this machine; None outside of a repository."""
-    try:
-        git.common_directory(project.root)
-    except (NotARepository, ProgramMissing):
-        return None
-    return project.root if project.server is None else None
-
-
-def _repository(project: Project) -> str:
-    try:
-        return find_repository_id(git.common_directory(project.root)) or ""
-    except (NotARepository, ProgramMissing):
-        return ""
 
 
 def _project(directory: Path, environment: Mapping[str, str]) -> Project:
@@ -304,15 +276,16 @@ def check(
         mistyped = _find_mistyped(reading.plan, around.root)
         reading = replace(reading, problems=(*reading.problems, *unknown, *mistyped))
     compiled = plan.compile(reading.plan, capacity=slots)
-    labels = _find_labels(compiled.plan.tasks, around.root, agent, stages)
-    estimates = _estimate(compiled.plan.tasks, around, agent, stages, labels.values())
-    work = forecast.work_of(
-        compiled, estimates.seconds, check=estimates.check, person=PERSON_SECONDS
-    )
+    tasks = compiled.plan.tasks
+    labels = _find_labels(tasks, around.root, agent, stages)
+    known, seconds, rooms, warning = _estimate(tasks, around, agent, stages, labels.values())
+    checked = around.config.gate.run is not None or any(task.check for task in tasks)
+    usual = (CHECK_SECONDS if seconds is None else seconds) if checked else 0.0
+    work = forecast.work_of(compiled, known, check=usual, person=PERSON_SECONDS)
     work = replace(
         work,
         jobs=tuple(replace(job, labels=labels.get(job.name, job.labels)) for job in work.jobs),
-        rooms={room: number for room, number in estimates.rooms.items() if number},
+        rooms={room: number for room, number in rooms.items() if number},
     )
     return CheckedPlan(
         source=source,
@@ -320,8 +293,11 @@ def check(
         compiled=compiled,
         work=work,
         forecast=forecast.forecast(work, slots, tuning=around.config.tuning),
-        guesses=estimates.guesses,
-        warning=estimates.warning,
+        guesses=(
+            *_guesses(tasks, known, has_check=seconds is not None or not checked),
+            *(f"a worker with {describe_labels(room)}" for room, n in rooms.items() if not n),
+        ),
+        warning=warning,
         prediction=prediction,
     )
 
@@ -415,37 +391,26 @@ def _estimate(
     agent: str,
     stages: Sequence[str],
     needs: Iterable[frozenset[str]],
-) -> PlanEstimates:
-    """Estimate tasks from the store's records; a broken store costs the estimates alone.
+) -> tuple[dict[str, float], float | None, dict[frozenset[str], int], str]:
+    """Estimate tasks and a check from the store's records, and count the slots with labels.
 
-    `needs` are the sets of labels that tasks need of their workers.
+    `needs` are the sets of labels that tasks need of their workers. A broken store costs the
+    estimates alone; the last value is its error.
     """
-    known: dict[str, float] = {}
-    check: float | None = None
-    rooms: dict[frozenset[str], int] = {}
-    warning = around.warning
-    if around.store is not None:
-        estimates = read_estimates(around.store)
-        try:
-            for task in tasks:
-                seconds = estimates.of_stages(list_stages(task, agent, stages), len(task.claims))
-                if seconds is not None:
-                    known[task.id] = seconds
-            check = expect_check(list_check_seconds(around.store, around.repo))
-            rooms = count_labelled_slots(around.store, needs, now=time.time())
-        except WeftError as error:
-            known, check, rooms, warning = {}, None, {}, str(error)
-    checked = around.config.gate.run is not None or any(task.check for task in tasks)
-    return PlanEstimates(
-        seconds=known,
-        check=(CHECK_SECONDS if check is None else check) if checked else 0.0,
-        rooms=rooms,
-        guesses=(
-            *_guesses(tasks, known, has_check=check is not None or not checked),
-            *(f"a worker with {describe_labels(labels)}" for labels, n in rooms.items() if not n),
-        ),
-        warning=warning,
-    )
+    if around.store is None:
+        return {}, None, {}, around.warning
+    estimates = read_estimates(around.store)
+    try:
+        pairs = [
+            (task.id, estimates.of_stages(list_stages(task, agent, stages), len(task.claims)))
+            for task in tasks
+        ]
+        check = expect_check(list_check_seconds(around.store, around.repo))
+        rooms = count_labelled_slots(around.store, needs, now=time.time())
+    except WeftError as error:
+        return {}, None, {}, str(error)
+    known = {task: seconds for task, seconds in pairs if seconds is not None}
+    return known, check, rooms, around.warning
 
 
 def _guesses(

@@ -27,10 +27,11 @@ from weft.planning import forecast
 from weft.project.project import Project
 from weft.project.site import agent_names, find_stage, parse_agent, read_chain
 from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource, list_stages
-from weft.runs.run_target import require_target
 from weft.stages import RULE, find_fault, looks
 from weft.teams.team_text import Strategy, Team, name_agents
 from weft.workspace.filters import refuse_filters
+from weft.workspace.names import OLD_BRANCHES, TRUNKS
+from weft.workspace.worktree import find_checkout
 
 _USES: Final = {
     "port": ("host:@/port", 1),
@@ -402,3 +403,36 @@ def _dollars(task: PlanTask, agent: Agent) -> int:
 
 def _text(task: PlanTask) -> str:
     return f"{task.text}\n{task.details}".strip()
+
+
+_HEADS = "refs/heads/"
+
+
+def require_target(root: Path, branch: str, base: str) -> None:
+    """Refuse a branch that could not move forward from `base`."""
+    ref = _HEADS + branch
+    if not git.is_branch_name(root, branch) or branch.startswith("refs/"):
+        raise InputError(f"--into {branch}: no branch can be called that.")
+    if ref.startswith((TRUNKS, OLD_BRANCHES)):
+        raise InputError(f"--into {branch}: branches that begin so are weft's own.")
+    if place := find_checkout(root, ref):
+        raise InputError(
+            f"--into {branch}: it is checked out in {place}, and its files would not follow; name "
+            "another branch, or leave --into away and `weft land` when the run has ended."
+        )
+    where = git.find_ref(root, ref)
+    if where is None:
+        _refuse_neighbours(root, branch)
+    elif not git.is_ancestor(root, where, base):
+        raise InputError(
+            f"--into {branch}: it has commits that {base[:12]}, which the run starts from, does "
+            f"not have, so it could not move forward; start from it with --base {branch}."
+        )
+
+
+def _refuse_neighbours(root: Path, branch: str) -> None:
+    """Refuse a branch beside its own prefix: git keeps branches as files, `a` excludes `a/b`."""
+    for ref in git.list_refs(root, _HEADS):
+        neighbour = ref.removeprefix(_HEADS)
+        if branch.startswith(f"{neighbour}/") or neighbour.startswith(f"{branch}/"):
+            raise InputError(f"--into {branch}: git cannot have it beside the branch {neighbour}.")

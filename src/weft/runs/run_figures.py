@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -266,3 +266,48 @@ def _questions(
             continue
         needs = [ended.get(need, task.submitted) for after, need in edges if after == task.id]
         yield max(needs, default=task.submitted), now if task.state is State.READY else task.since
+
+
+class Holdup(Struct, frozen=True, kw_only=True):
+    holder: Task
+    waiting: tuple[Task, ...]  # tasks that cannot start before it has landed
+
+
+def list_holdups(tasks: Iterable[Task], edges: Sequence[tuple[int, int]]) -> list[Holdup]:
+    """List the tasks that hold up tasks, those with the most waiting tasks first.
+
+    A waiting task holds up none: the task it waits for does. A ready task waits for room, and so
+    do the tasks behind it.
+    """
+    known = {task.id: task for task in tasks}
+    needed_by: dict[int, list[int]] = {}
+    for task, need in edges:
+        if task in known and known[task].state is State.WAITING:
+            needed_by.setdefault(need, []).append(task)
+    holdups = []
+    for holder in known.values():
+        if holder.id not in needed_by or not _holds_up(holder):
+            continue
+        behind = [known[task] for task in list_reachable(holder.id, needed_by)]
+        work = [task for task in behind if task.request.kind is TaskKind.WORK]
+        if work:
+            holdups.append(Holdup(holder=holder, waiting=tuple(work)))
+    return sorted(holdups, key=lambda holdup: (-len(holdup.waiting), holdup.holder.id))
+
+
+def _holds_up(task: Task) -> bool:
+    if task.state is State.READY:
+        return task.agent == HUMAN
+    return task.state not in (State.WAITING, State.DONE, State.SKIPPED)
+
+
+def list_reachable(start: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
+    """List the tasks behind a task, directly or through others, by number."""
+    seen: dict[int, None] = {}
+    left = [start]
+    while left:
+        for after in successors.get(left.pop(), ()):
+            if after not in seen:
+                seen[after] = None
+                left.append(after)
+    return sorted(seen)

@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from weft.cli.view.picture import AgentLine, RunPicture
 from weft.formats import count, duration
 from weft.model import HUMAN, TERMINAL, State, Task
-from weft.runs.attention import list_holdups
 from weft.runs.outlook import find_slots, predict_run
+from weft.runs.run_figures import list_holdups
 from weft.runs.tracker import RunTracker
 from weft.store import Store
 from weft.store.limit_table import list_limits
