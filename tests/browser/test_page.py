@@ -156,7 +156,7 @@ def test_a_raised_limit_lets_the_next_task_start(stage: PageStage) -> None:
     run = stage.run(plan("Wait for the limit", "<!-- files: g.txt -->", "script: write g.txt x"))
     row = row_of(page, "the limit requests")
     row.get_by_text("Raise the limit…").click()
-    row.get_by_label("New limit").fill("24")
+    row.get_by_label("New value").fill("24")
     page.keyboard.press("Enter")
     expect(row).to_have_count(0)
     stage.go(page, f"landing?run={run}")

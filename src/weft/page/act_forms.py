@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from weft.admission.capacity import is_consumable
 from weft.model import Task
 from weft.page.markup import Html, Part, joined, tag
 from weft.words import full_label
@@ -104,4 +105,28 @@ def pick_run(view: str, runs: Iterable[str], chosen: str, *more: Part) -> Html:
         *more,
         data_address=view,
         class_="filter",
+    )
+
+
+def limit_form(resource: str, amount: int, label: str, *, key: str = "") -> Html:
+    """Make the form that sets a limit; that of a budget takes dollars."""
+    money = is_consumable(resource)
+    value = f"{amount / 1_000_000:.2f}" if money else str(amount)
+    field = tag(
+        "input",
+        type="number",
+        name="capacity",
+        value=value,
+        min="0",
+        step="0.01" if money else "1",
+        id=f"value-{resource}",
+        required=True,
+    )
+    return act_form(
+        "set_limit",
+        label,
+        f"weft limits set {resource} {value}",
+        {"resource": resource},
+        tag("label", "Dollars" if money else "New value", field),
+        key=key,
     )

@@ -9,12 +9,10 @@ from msgspec import Struct
 from weft.admission.capacity import MOST, is_consumable
 from weft.formats import clock, count, dollars
 from weft.model import Limit, Task
-from weft.page.act_forms import act_button, act_form
+from weft.page.act_forms import act_button, limit_form
 from weft.page.markup import Html, Part, article, link, since, table, tag, tr
 from weft.runs.host_list import HostStatus, describe_host_labels, describe_limit
 from weft.words import full_label
-
-_DOLLAR = 1_000_000
 
 
 class LimitsView(Struct, frozen=True, kw_only=True):
@@ -142,25 +140,7 @@ def _change(limit: Limit) -> Part:
         return None  # no limit of its own: its agent is stopped
     if limit.owner is not None and not limit.owner.startswith("run:"):
         return tag("span", "change it there", class_="dim")
-    money = is_consumable(limit.resource)
-    value = f"{limit.capacity / _DOLLAR:.2f}" if money else str(limit.capacity)
-    field = tag(
-        "input",
-        type="number",
-        name="capacity",
-        value=value,
-        min="0",
-        id=f"value-{limit.resource}",
-        step="0.01" if money else "1",
-        required=True,
-    )
-    return act_form(
-        "set_limit",
-        "Change…",
-        f"weft limits set {limit.resource} N",
-        {"resource": limit.resource},
-        tag("label", "Dollars" if money else "New value", field),
-    )
+    return limit_form(limit.resource, limit.capacity, "Change…")
 
 
 def _run(run: str, view: LimitsView) -> Html:

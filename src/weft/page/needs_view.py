@@ -8,14 +8,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.formats import count, dollars, duration, first_line, listed
+from weft.formats import count, duration, first_line, listed
 from weft.model import HUMAN
-from weft.page.act_forms import act_button, act_form, bulk_button, retry_form, text_area
+from weft.page.act_forms import act_button, act_form, bulk_button, limit_form, retry_form, text_area
 from weft.page.markup import Html, Part, article, joined, link, since, tag
 from weft.runs.attention import Decision
 from weft.words import full_label, progress_text
 
-_DOLLAR: Final = 1_000_000
 _OUTSIDE: Final = re.compile(r"changed (\S[^;]*?), and may change only ")
 
 
@@ -130,7 +129,8 @@ def _acts(decision: Decision, view: NeedsView) -> Iterator[Html]:
                 "resume_agent", "Resume the agent", command, {"agent": item.about}, key="a"
             )
         case "budget" | "limit":
-            yield _raise_limit(decision)
+            label = "Raise the budget…" if item.kind == "budget" else "Raise the limit…"
+            yield limit_form(item.about, item.enough, label, key="a")
         case "paused":
             yield act_button(
                 "resume", "Resume", f"weft resume {item.about}", {"name": item.about}, key="a"
@@ -147,27 +147,6 @@ def _acts(decision: Decision, view: NeedsView) -> Iterator[Html]:
             yield link(f"review/{task.id}", "Open the diff", class_="button", data_key="a")
         case _ if task is not None:
             yield from stuck_acts(decision, view.agents)
-
-
-def _raise_limit(decision: Decision) -> Html:
-    item = decision.item
-    money = item.kind == "budget"
-    value = f"{item.enough / _DOLLAR:.2f}" if money else str(item.enough)
-    label = "New budget in dollars" if money else "New limit"
-    step = "0.01" if money else "1"
-    field = tag(
-        "label",
-        label,
-        tag("input", type="number", name="capacity", value=value, step=step, min="0"),
-    )
-    return act_form(
-        "set_limit",
-        "Raise the budget…" if money else "Raise the limit…",
-        f"weft limits set {item.about} {dollars(item.enough) if money else item.enough}",
-        {"resource": item.about},
-        field,
-        key="a",
-    )
 
 
 def _answers(decision: Decision) -> Iterator[Html]:

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from weft.formats import dollars
-from weft.page.act_forms import act_form
+from weft.page.act_forms import limit_form
 from weft.page.markup import Html, Part, article, dim, link, table, tag, tr
 from weft.runs.task_list import RunCost
-
-_DOLLAR = 1_000_000
 
 
 class RunSpend(Struct, frozen=True, kw_only=True):
@@ -56,7 +54,9 @@ def _row(spend: RunSpend, view: SpendView) -> Html:
         dollars(budget.reserved) if budget is not None and budget.reserved else "",
         "none" if cap is None else dollars(cap),
         "" if spend.forecast is None else dollars(spend.forecast),
-        _raise(spend, cap) if view.may_act and cap is not None and spend.state != "ended" else None,
+        limit_form(f"run:{run}/usd", cap, "Change the budget…")
+        if view.may_act and cap is not None and spend.state != "ended"
+        else None,
         id=f"spend-{run or 'rest'}",
         data_row=True,
     )
@@ -71,20 +71,6 @@ def _meter(used: int, cap: int | None) -> Part:
         max=cap,
         high=0.9 * cap,
         aria_label=f"{used / cap:.0%} of the cap",
-    )
-
-
-def _raise(spend: RunSpend, cap: int) -> Html:
-    resource = f"run:{spend.cost.run}/usd"
-    field = tag(
-        "input", type="number", name="capacity", value=f"{cap / _DOLLAR:.2f}", min="0", step="0.01"
-    )
-    return act_form(
-        "set_limit",
-        "Change the budget…",
-        f"weft limits set {resource} DOLLARS",
-        {"resource": resource},
-        tag("label", "Dollars", field),
     )
 
 
