@@ -17,9 +17,8 @@ from repositories import commit_all, make_repository
 from weft.agents.agent_file import parse_agent
 from weft.cli.check_progress import CheckProgress
 from weft.config import BoxKind, parse
-from weft.maintenance.detection import detect, with_check
+from weft.maintenance.detection import detect, suggest_check, with_check
 from weft.maintenance.project_files import init
-from weft.maintenance.suggested_check import suggest_check
 from weft.process.box import available
 
 PYTEST = "[tool.pytest.ini_options]\n"

@@ -11,6 +11,7 @@ from weft.cli.command_arguments import pass_project
 from weft.cli.output import json_option, print_json, print_table, say, show
 from weft.config import command_line
 from weft.formats import count
+from weft.operations.run_changes import update_settings
 from weft.project.agent_list import describe_unboxed
 from weft.project.project import Project, get_project
 from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings

@@ -6,8 +6,6 @@ runs it; this module prepares it and diagnoses its end.
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,10 +22,9 @@ from weft.agents.adapters import get_adapter
 from weft.agents.agent import RECORDED, SCRIPTED, Agent
 from weft.agents.prompt import Briefing
 from weft.config import Config, SandboxSettings
-from weft.errors import InputError
 from weft.git.trees import find_file
+from weft.maintenance.examination import ask_weft
 from weft.model import Attempt, ErrorClass, NewTask, State, TaskRequest
-from weft.process import run
 from weft.project.boxes import DEVCONTAINER
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
@@ -108,17 +105,9 @@ class Tried(Struct, frozen=True, kw_only=True):
 @hosted("write")
 def try_agent(project: Project, name: str) -> Tried:
     """Try an agent in a separate weft process, for a caller on another machine."""
-    done = run(
-        [sys.executable, "-m", "weft", "agents", "test", "--json", "--", name],
-        directory=project.root,
-        environment=project.environment,
-        seconds=2 * SECONDS,
-    )
-    try:
-        answer = json.loads(done.output)
-    except ValueError:
-        message = done.errors.strip().removeprefix("weft: ")
-        raise InputError(message or f"The trial of {name} was not finished.") from None
+    unfinished = f"The trial of {name} was not finished."
+    arguments = ["agents", "test", "--json", "--", name]
+    answer = ask_weft(project, arguments, 2 * SECONDS, unfinished)
     return Tried(
         diagnosis=Diagnosis(
             problem=answer["problem"],

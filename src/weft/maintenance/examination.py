@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -56,7 +56,7 @@ def examine(directory: Path, environment: Mapping[str, str], *, now: float) -> l
 
 @hosted("read")
 def examine_project(project: Project, *, now: float) -> list[Finding]:
-    """The same where a project is."""
+    """Make all checks where the project is."""
     return examine(project.root, project.environment, now=now)
 
 
@@ -64,22 +64,34 @@ def examine_project(project: Project, *, now: float) -> list[Finding]:
 def try_checkout(project: Project) -> list[Finding]:
     """Try the set-up and the check in a separate weft process, for a caller on another machine."""
     limit = project.config.gate.timeout + project.config.workspace.timeout
-    done = run(
-        [sys.executable, "-m", "weft", "doctor", "--check", "--json"],
-        directory=project.root,
-        environment=project.environment,
-        seconds=2 * limit,
-    )
-    try:
-        checks = json.loads(done.output)["checks"]
-    except (ValueError, KeyError):
-        message = done.errors.strip().removeprefix("weft: ")
-        raise InputError(message or "The check of the checkout did not end.") from None
+    unfinished = "The check of the checkout did not end."
+    answer = ask_weft(project, ["doctor", "--check", "--json"], 2 * limit, unfinished)
     return [
         Finding(name=check["name"], good=check["ok"], text=check["text"])
-        for check in checks
+        for check in answer["checks"]
         if check["name"] == PREFLIGHT
     ]
+
+
+def ask_weft(
+    project: Project, arguments: Sequence[str], seconds: float, unfinished: str
+) -> dict[str, Any]:
+    """Run a command in a separate weft process; return the JSON that it prints.
+
+    Raise `InputError` with its error, or with the sentence `unfinished` if it has none.
+    """
+    done = run(
+        [sys.executable, "-m", "weft", *arguments],
+        directory=project.root,
+        environment=project.environment,
+        seconds=seconds,
+    )
+    try:
+        answer: dict[str, Any] = json.loads(done.output)
+    except ValueError:
+        message = done.errors.strip().removeprefix("weft: ")
+        raise InputError(message or unfinished) from None
+    return answer
 
 
 def _programs() -> Iterator[Finding]:
