@@ -26,12 +26,11 @@ from weft.model import Capacity, State, TaskRequest, TeamRequest, Wait
 from weft.page.files_view import FilesView, render_files
 from weft.page.landing_view import LandingView, render_landing
 from weft.page.limits_view import LimitsView, render_limits
-from weft.page.log_view import LogMatch, LogWindow
 from weft.page.markup import Html, escaped, tag
 from weft.page.needs_view import NeedsView, find_wanted_files, render_needs
 from weft.page.now_view import GROUPS, NowView, WorkRow, render_now
 from weft.page.spend_view import RunSpend, SpendView, render_spend
-from weft.page.task_view import TABS, TaskView, render_task, render_team
+from weft.page.task_view import TABS, LogMatch, LogWindow, TaskView, render_task, render_team
 from weft.runs.host_list import HostStatus
 from weft.runs.task_list import RunCost
 from weft.store.messages import TaskMessage

@@ -11,12 +11,12 @@ from msgspec import Struct
 from weft.formats import clock, count, dollars, duration, first_line
 from weft.model import TERMINAL, Attempt, State, Task
 from weft.page.act_forms import act_button, retry_form, select, send_form, text_area
-from weft.page.log_view import LogMatch, LogWindow, render_log, render_matches
 from weft.page.markup import (
     Html,
     Part,
     article,
     described,
+    escaped,
     joined,
     link,
     since,
@@ -32,6 +32,8 @@ from weft.words import ENTRANT_RESULTS, full_label, task_state
 
 _ENTRANT_HEADS: Final = ("Entrant", "Result", "Diff", "New tests", "Time", "Cost")
 TABS: Final = ("log", "attempts", "checks", "team", "prompt", "events", "messages")
+WINDOW: Final = 500  # lines of a window
+_LONGEST: Final = 2_000  # characters of a line that are shown
 
 
 class TaskView(Struct, frozen=True, kw_only=True):
@@ -329,3 +331,83 @@ def _step(step: StepView) -> Iterator[Part]:
     yield step.step
     yield ", ".join(map(str, step.left)) or "none"
     yield "; ".join(f"{number} {reason}" for number, reason in step.out.items())
+
+
+class LogWindow(Struct, frozen=True, kw_only=True):
+    first: int  # number of the first line, from 1
+    lines: Sequence[str]
+    total: int  # lines so far
+    target: int | None = None  # the line that a link names
+    at_end: bool = True  # the window follows the end
+    problem: str = ""  # why there are no lines
+
+
+class LogMatch(Struct, frozen=True, kw_only=True):
+    line: int
+    text: str
+
+
+def render_log(window: LogWindow, address: str) -> Html:
+    """Show the window; `address` is that of the view, and ends with `?` or `&`."""
+    if window.problem:
+        return tag("p", window.problem, class_="dim")
+    last = window.first + len(window.lines) - 1
+    rows = Html("".join(_lines(window, address)))
+    earlier = max(1, window.first - WINDOW)
+    return joined(
+        link(f"{address}first={earlier}", "Earlier lines") if window.first > 1 else None,
+        tag(
+            "ol",
+            rows,
+            class_="log",
+            id="log",
+            start=window.first,
+            tabindex=0,
+            role="log",
+            aria_live="off",
+            aria_label="Output",
+            data_log=True,
+            data_first=window.first,
+            data_last=last,
+            data_total=window.total,
+            data_from="end" if window.at_end else "start",
+        ),
+        tag("button", "To the end", type="button", data_log_end=True, id="log-end", hidden=True),
+        link(f"{address}first={last + 1}", "Later lines")
+        if not window.at_end and last < window.total
+        else None,
+    )
+
+
+def _lines(window: LogWindow, address: str) -> list[str]:
+    """Write the lines as text: there are hundreds, at each update."""
+    shown = []
+    for number, text in enumerate(window.lines, window.first):
+        target = " data-target" if number == window.target else ""
+        where = f'<a href="#/{address}line={number}" aria-label="Line {number}">{number}</a>'
+        shown.append(f'<li id="L{number}"{target}>{where}<span>{_cut(text)}</span></li>')
+    return shown
+
+
+def _cut(text: str) -> Html:
+    if len(text) <= _LONGEST:
+        return escaped(text)
+    return escaped(f"{text[:_LONGEST]}… ({len(text):,} characters)")
+
+
+def render_matches(matches: Sequence[LogMatch], more: int, address: str) -> Html:
+    """Show the lines that contain the searched words."""
+    items = [
+        tag(
+            "li",
+            link(f"{address}line={match.line}", str(match.line)),
+            " ",
+            tag("code", _cut(match.text)),
+        )
+        for match in matches
+    ]
+    count = "No line" if not items else f"{len(items) + more} lines"
+    return joined(
+        tag("p", f"{count} found." + (f" The first {len(items)} are shown." if more else "")),
+        tag("ol", items, class_="matches") if items else None,
+    )

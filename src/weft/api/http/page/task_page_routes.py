@@ -18,9 +18,8 @@ from weft.errors import NotFound, Refused
 from weft.model import Attempt, Event, Task
 from weft.operations import reading
 from weft.operations.identity import ADMIN, READ, WORK, Identity, has
-from weft.page.log_view import WINDOW, LogMatch, LogWindow
 from weft.page.markup import Html
-from weft.page.task_view import TABS, TaskView, render_task
+from weft.page.task_view import TABS, WINDOW, LogMatch, LogWindow, TaskView, render_task
 from weft.project.site import agent_names
 from weft.runs.attempt_output import TaskLog, read_prompt
 from weft.runs.event_text import line as event_line

@@ -72,7 +72,6 @@ MODULES: Final = (
     "weft.operations.agent_loop",
     "weft.operations.run_changes",
     "weft.runs.task_diff",
-    "weft.runs.task_diff",
     "weft.operations.single_task",
     "weft.operations.planner",
     "weft.maintenance.examination",
