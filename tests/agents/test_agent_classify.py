@@ -128,6 +128,15 @@ UUID = "-ec53-4b8e-b8ef-484c80a4520d"
 LIMIT = RateLimit(after=30, text="slow down")
 TOO_MANY: list[Event] = [TextEvent("about authentication failures")] * 30
 
+
+def test_an_end_that_weft_did_not_see_comes_with_what_to_do() -> None:
+    failure = end([], None)
+    assert failure is not None
+    assert failure.kind is CRASH
+    assert "`weft logs`" in failure.reason
+    assert "`weft retry`" in failure.reason
+
+
 CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]] = [
     # The result that the program reports goes first.
     ([Result(ok=True)], 0, None, "", None),

@@ -9,7 +9,11 @@ import pytest
 from attempt.attempt_project import AttemptProject
 from databases import look
 from repositories import content, git
+from store_helpers import hire
+from weft.attempt.start_failure import fail_to_start
 from weft.model import PredictedFile, State, TaskRequest
+from weft.process.launcher import LaunchFailed
+from weft.store.admission import admit_task
 from weft.store.file_records import list_attempt_files
 from weft.store.limit_table import list_limits, list_stopped, penalise, resume_agent
 from weft.store.tasks import cancel
@@ -31,6 +35,15 @@ def test_work_becomes_one_commit_on_the_attempts_branch(either: AttemptProject) 
     assert (either.root / "a").read_text() == "a\n"
     either.assert_candidate_once(task)
     either.assert_nothing_left()
+
+
+def test_a_wrapper_that_does_not_start_is_tried_again(project: AttemptProject) -> None:
+    task = project.submit("write a changed")
+    with project.site() as site:
+        hire(project.store)
+        [grant] = admit_task(project.store, "w", task, now=time.time())
+        fail_to_start(site, grant, LaunchFailed())
+    assert project.state(task) in (State.READY, State.PARKED)
 
 
 def test_a_rate_limit_parks_the_task_and_the_session_goes_on_with_the_work_so_far(

@@ -52,6 +52,12 @@ def short(resource: str, asked: int, used: int, capacity: int) -> Ready:
     return Ready(run="r", task=1, name="1.1", short=(Shortage(resource, asked, used, capacity),))
 
 
+def test_an_agent_with_a_max_concurrency_of_0_is_paused_by_its_file() -> None:
+    prospects = Prospects(courses=(R,), ready=(short("agent:a", 1, 0, 0),))
+    [need] = find_attention(prospects).all
+    assert "`max_concurrency: 0` in .weft/agents/a.md pauses" in str(need)
+
+
 @each_case(
     ("prospects", "do"),
     [

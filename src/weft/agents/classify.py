@@ -108,6 +108,10 @@ _WEFT_ITSELF: Final = {
     Stop.LOST: "its lease was lost",
 }
 
+_UNSEEN: Final = (
+    "weft did not see how it ended, as after a restart of the machine or a kill of its wrapper; "
+    "`weft logs` shows its last output, `weft retry` starts it again"
+)
 _SHORT_OUTPUT: Final = 20
 
 _ADVICE: Final = {
@@ -140,7 +144,7 @@ def classify(ending: Ending) -> Failure | None:
         text = seen.result.text
         return _failed(ending, failure_text.classify_text(text) or _by_exit(ending), text)
     if status is None:
-        return _failed(ending, ErrorClass.CRASH, "weft did not see how it ended")
+        return _failed(ending, ErrorClass.CRASH, _UNSEEN)
     if status in (-signal.SIGKILL, _KILLED_IN_A_BOX):
         return _failed(ending, ErrorClass.CRASH, _KILLED)
     if status < 0:

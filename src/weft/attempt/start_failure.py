@@ -9,6 +9,7 @@ from weft.agents.classify import Failure
 from weft.attempt import outcome
 from weft.errors import InputError, Refused, SetUpFailed, WeftError
 from weft.model import ErrorClass, Grant, Outcome
+from weft.process.launcher import LaunchFailed
 from weft.project.site import Site
 from weft.store.attempt_end import finish
 from weft.store.attempt_history import count_failures
@@ -17,8 +18,13 @@ from weft.store.leases import release
 
 
 def _describe(error: Exception) -> Failure:
-    """Return the failure of an agent that could not be started."""
+    """Return the failure of an agent that could not be started.
+
+    A wrapper that did not start is tried again: its machine may have been out of processes.
+    """
     kind = ErrorClass.CONFIG if isinstance(error, InputError) else ErrorClass.OTHER
+    if isinstance(error, LaunchFailed):
+        kind = ErrorClass.CRASH
     reason = str(error) if isinstance(error, WeftError) else f"It could not be started: {error!r}"
     return Failure(kind=kind, reason=reason, signature=f"{kind}: start")
 

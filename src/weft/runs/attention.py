@@ -195,7 +195,9 @@ def _limits(prospects: Prospects) -> Iterator[AttentionItem]:
         for each in task.short:
             if each.resource in stopped:
                 continue  # that is a need of its own
-            if _is_owned(each.resource):
+            if each.resource.startswith("agent:") and not each.capacity:
+                yield _paused_agent(task, each.resource.removeprefix("agent:"))
+            elif _is_owned(each.resource):
                 yield _too_much(task, each)
             else:
                 short.setdefault(each.resource, []).append((task.run, each))
@@ -242,6 +244,19 @@ def template_of(resource: str) -> str:
     """Return the name under which the limit of each run has its default."""
     kind, colon, rest = resource.partition(":")
     return f"{kind}/{rest.partition('/')[2]}" if colon else resource
+
+
+def _paused_agent(task: Ready, agent: str) -> AttentionItem:
+    return AttentionItem(
+        subject=_subject(task),
+        text=f"waits for agent {agent}, which `max_concurrency: 0` in .weft/agents/{agent}.md "
+        "pauses; a higher number lets it start",
+        do=(f"weft skip {_label(task)}", f"weft cancel {_label(task)}"),
+        runs=frozenset({task.run}),
+        kind="agent",
+        task=task.task,
+        about=agent,
+    )
 
 
 def _too_much(task: Ready, short: Shortage) -> AttentionItem:

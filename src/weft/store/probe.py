@@ -226,6 +226,9 @@ def _text(scene: AdmissionRows, short: Shortage, kept_for: str) -> str:
     if stopped is not None and short.resource.startswith("agent:"):
         name = short.resource.removeprefix("agent:")
         return f"agent {name} is stopped: {stopped} (`weft agents resume {name}` starts it again)"
+    if short.capacity == 0 and short.resource.startswith("agent:"):
+        name = short.resource.removeprefix("agent:")
+        return f"agent {name} is paused by `max_concurrency: 0` in .weft/agents/{name}.md"
     if short.capacity == 0:
         return f"waiting for the limit {short.resource}, which is paused"
     if short.capacity < nominal:

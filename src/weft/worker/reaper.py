@@ -3,7 +3,7 @@
 A lease past its deadline, or of a dead worker, is suspect; it still counts. A passed deadline alone
 frees no lease. For a holder on this host, functions of the caller (`Proof`, `WorkerProof`) look at
 its locks and processes. A holder on another host is dead if its heartbeat number stood still for T2
-on the clock of this process. So is a member, who has no process.
+on the clock of this process; a member, who has no process, for the length of a lease.
 """
 
 from __future__ import annotations
@@ -155,5 +155,7 @@ def _ask(
 
 def _silent(store: Store, worker: Worker, silence: Silence, boottime: float) -> str | None:
     still = silence.of(worker, boottime)
-    enough = store.tuning.silence
+    # A member was told when its lease ends; it has no process that could outlive that.
+    member = worker.kind is WorkerKind.API
+    enough = store.tuning.lease if member else store.tuning.silence
     return f"no sign of life for {still:.0f} s" if still >= enough else None
