@@ -71,7 +71,7 @@ def test_subtasks_are_the_work_of_their_task(document: object) -> None:
     assert (whole.kind, part.kind, part.parent) == (ItemKind.EPIC, ItemKind.TASK, "5")
     assert (part.priority, part.details) == (
         Priority.HIGH,
-        "Part of 5 Title 5\nReads plans.\n\nLine by line.\n\nWith a table.",
+        "With a table.\n\nPart of 5 Title 5\nReads plans.\n\nLine by line.",
     )
     assert tasks["5.3"].criteria == ("a table of cases",)
     assert (tasks["5.1"].status, tasks["5.1"].files) == (State.DONE, ("src/lexer.py",))

@@ -339,15 +339,17 @@ def parse_or_report(
     annotation: Annotation,
     problems: Problems,
     names: Sequence[str] = (),
+    item: AnnotationItem | None = None,
 ) -> Any | None:
-    """Return the value of an annotation; None, with a problem, if it has none of its form."""
-    text = annotation.value.strip()
+    """Return the value of an annotation, or of an item of it; None, with a problem, if it has none
+    of its form."""
+    text = annotation.value.strip() if item is None else item.text
     try:
         return parse(text)
     except ValueError as wrong:
         close = problems.closest(text.lower(), names, cutoff=0.5) if names else None
         problems.error(
-            annotation.place,
+            annotation.place if item is None else annotation.place_of(item),
             "bad-value",
             f"{annotation.key}: {shorten(text)!r} is not {wrong}.",
             f"Did you mean {close!r}?" if close else f"Write {wrong}.",
@@ -414,12 +416,8 @@ def _plain_paths(value: str) -> tuple[str, ...]:
     return tuple(normalised)
 
 
-def _reads(notes: Notes, given: list[Annotation], problems: Problems) -> None:
-    notes.values["reads"] = _paths(_list_items(given), problems)
-
-
-def _new(notes: Notes, given: list[Annotation], problems: Problems) -> None:
-    notes.values["new"] = _paths(_list_items(given), problems)
+def _other_files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
+    notes.values[given[0].key] = _paths(_list_items(given), problems)
 
 
 def _list_items(given: list[Annotation]) -> list[tuple[AnnotationItem, Annotation]]:
@@ -466,35 +464,16 @@ def _uses(notes: Notes, given: list[Annotation], problems: Problems) -> None:
     amounts: dict[str, float] = {}
     for annotation in given:
         for item in annotation.items():
-            amount = _item_or_report(parse_amount, item.text, annotation, item, problems)
+            amount = parse_or_report(parse_amount, annotation, problems, item=item)
             if amount is not None:
                 amounts[amount[0]] = amounts.get(amount[0], 0) + amount[1]
     notes.values["uses"] = MappingProxyType(amounts)
 
 
-def _item_or_report(
-    parse: Callable[[str], Any],
-    text: str,
-    annotation: Annotation,
-    item: AnnotationItem,
-    problems: Problems,
-) -> Any | None:
-    try:
-        return parse(text)
-    except ValueError as wrong:
-        problems.error(
-            annotation.place_of(item),
-            "bad-value",
-            f"{annotation.key}: {shorten(text)!r} is not {wrong}.",
-            f"Write {wrong}.",
-        )
-        return None
-
-
 _LISTS: Final[Mapping[str, Callable[[Notes, list[Annotation], Problems], None]]] = {
     "files": _files,
-    "new": _new,
-    "reads": _reads,
+    "new": _other_files,
+    "reads": _other_files,
     "depends": _depends,
     "stages": _stages,
     "uses": _uses,

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.paths import conflicts, normalise
-from weft.plan import markdown, mentions, prd, source, task_master
+from weft.plan import markdown, mentions, prd, source
 from weft.plan.compiler import compile
 from weft.plan.json_document import Change, Fields, Node, edit_objects, find_spelling
 from weft.plan.mentions import Repository, StatedOrder, find_stated_order
@@ -227,13 +227,25 @@ def _annotated(
             behind.setdefault(phase.line, []).append("<!-- execution: parallel -->")
     by_task = {task.id: task for each in advice for task in each.tasks}
     for task in plan.tasks:
-        indent = " " * _indent(text.lines[task.line - 1])
         own = by_task[task.id]
         for key, values in (("files", own.files), ("reads", own.reads), ("depends", own.depends)):
-            if values:
-                line = f"{indent}<!-- {key}: {', '.join(_quoted(each) for each in values)} -->"
-                behind.setdefault(task.last_line, []).append(line)
-    return _insert(text, behind)
+            _add_note(text, task, key, values, behind)
+    return insert_lines(text, behind)
+
+
+def _add_note(
+    text: source.SourceText,
+    task: PlanTask,
+    key: str,
+    values: Sequence[str],
+    behind: dict[int, list[str]],
+) -> None:
+    if values:
+        # The column at which the text of the task begins, as Markdown counts it.
+        line = text.lines[task.line - 1]
+        indent = " " * len(line[: line.find("[")].expandtabs(4))
+        note = f"{indent}<!-- {key}: {', '.join(map(quote_path, values))} -->"
+        behind.setdefault(task.last_line, []).append(note)
 
 
 def write_files(plan: Plan, data: bytes, files: Predicted) -> bytes:
@@ -243,14 +255,12 @@ def write_files(plan: Plan, data: bytes, files: Predicted) -> bytes:
     behind: dict[int, list[str]] = {}
     for task in plan.tasks:
         if task.id in files and task.files is None:
-            indent = " " * _indent(text.lines[task.line - 1])
-            names = ", ".join(_quoted(each) for each in files[task.id] if not _BREAKS.search(each))
-            if names:
-                behind.setdefault(task.last_line, []).append(f"{indent}<!-- files: {names} -->")
-    return source.encode(_insert(text, behind))
+            names = [path for path in files[task.id] if not _BREAKS.search(path)]
+            _add_note(text, task, "files", names, behind)
+    return source.encode(insert_lines(text, behind))
 
 
-def _insert(text: source.SourceText, behind: Mapping[int, Sequence[str]]) -> source.SourceText:
+def insert_lines(text: source.SourceText, behind: Mapping[int, Sequence[str]]) -> source.SourceText:
     """Put lines behind the lines of these numbers, counted from 1."""
     end = next((each for each in text.ends if each), b"\n")
     raw: list[str] = []
@@ -267,12 +277,7 @@ def _insert(text: source.SourceText, behind: Mapping[int, Sequence[str]]) -> sou
     return replace(text, raw=tuple(raw), ends=tuple(ends))
 
 
-def _indent(line: str) -> int:
-    """Return the column at which the text of a list item begins, as Markdown counts it."""
-    return len(line[: line.find("[")].expandtabs(4))
-
-
-def _quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     return f'"{path}"' if any(mark in path for mark in ",; ") else path
 
 
@@ -281,9 +286,6 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 _METADATA: Final = "\0metadata"  # no id ends so
-_OBJECTS: Final = {Source.PRD: prd.find_objects, Source.TASK_MASTER: task_master.find_objects}
-_READERS: Final = {Source.PRD: prd.read, Source.TASK_MASTER: task_master.read}
-JSON_FORMATS: Final = frozenset(_OBJECTS)
 
 
 def annotate_json(
@@ -306,7 +308,7 @@ def annotate_json(
     proposed = {each.id: each for each in advice if each.files}
 
     changed = _write(plan, data, proposed)
-    now = _READERS[plan.source](plan.name, changed, ReaderOptions()).plan
+    now = prd.read_as(plan.source, plan.name, changed, ReaderOptions()).plan
     parallel = bool(proposed) and compile(now).width > 1
     named = sum(not each.predicted for each in proposed.values())
     reason = f"{named} of {len(without)} without files name them in their text."
@@ -358,7 +360,7 @@ def _advise(task: PlanTask, plan: Plan, repository: Repository, predicted: Predi
 
 def _find_objects(kind: Source, fields: Fields) -> dict[str, Node]:
     """Return the objects of the tasks, and those of their metadata."""
-    objects = _OBJECTS[kind](fields)
+    objects = prd.find_objects(kind, fields)
     own = {id: node.value for id, node in objects.items() if isinstance(node.value, dict)}
     metadata = {
         id + _METADATA: members[spelling]

@@ -49,12 +49,7 @@ _NEEDS = re.compile(
     re.IGNORECASE,
 )
 _TASK_ID = re.compile(r"T[0-9]{1,6}")
-_USUAL_MARKS: Final = {**task_line.MARKS}
-_MARKS: Final[Mapping[Source, Mapping[str, State]]] = {
-    Source.SPEC_KIT: _USUAL_MARKS,
-    Source.KIRO: {**_USUAL_MARKS, "-": State.RUNNING},
-    Source.OPENSPEC: _USUAL_MARKS,
-}
+_KIRO_MARKS: Final = {**task_line.MARKS, "-": State.RUNNING}
 
 
 class ChecklistBox(Struct, kw_only=True):
@@ -94,12 +89,8 @@ def read_as(kind: Source, name: str, data: bytes, options: ReaderOptions) -> Par
 
 def find_boxes(kind: Source, lines: Sequence[str], problems: Problems) -> Checklist:
     checklist = Checklist()
-    fence = ""
-    for number, line in enumerate(lines, 1):
-        marks = _FENCE.match(line)
-        if fence or marks:
-            if marks and (not fence or marks[1].startswith(fence)):
-                fence = "" if fence else marks[1]
+    for number, (line, is_code) in enumerate(zip(lines, _find_code(lines), strict=True), 1):
+        if is_code:
             _add_prose(checklist, line)
         elif heading := _HEADING.match(line):
             _add_heading(checklist, heading, number)
@@ -110,6 +101,16 @@ def find_boxes(kind: Source, lines: Sequence[str], problems: Problems) -> Checkl
                 _report_unread(line, number, "Write `- [ ] `, with blanks.", problems)
             _add_prose(checklist, line)
     return checklist
+
+
+def _find_code(lines: Sequence[str]) -> Iterator[bool]:
+    """Tell of each line whether it is inside a code fence, or such a fence itself."""
+    fence = ""
+    for line in lines:
+        marks = _FENCE.match(line)
+        yield bool(fence or marks)
+        if marks and (not fence or marks[1].startswith(fence)):
+            fence = "" if fence else marks[1]
 
 
 def _is_step(kind: Source, checklist: Checklist, line: str) -> bool:
@@ -149,7 +150,7 @@ def _add_box(
         forms = "T012" if kind is Source.SPEC_KIT else "1.2"
         _report_unread(match[0], number, f"Give it a number, such as {forms}.", problems)
         return
-    if match["mark"] not in _MARKS[kind]:
+    if match["mark"] not in task_line.MARKS:
         problems.error(
             (number, match.start("mark") + 1),
             "unknown-mark",
@@ -208,8 +209,7 @@ def _plan(
     by_number = {box.number: box for box in leaves}
     tasks = [_placed(kind, task, by_number, labels, seen, problems) for task in tasks]
     if kind is Source.SPEC_KIT:
-        tasks = _ordered(tasks, by_number)
-        _check_parallel(tasks, by_number, problems)
+        tasks = _ordered(tasks)
     _report_no_files(tasks, problems)
     return Plan(
         name=name,
@@ -231,7 +231,8 @@ def _plan(
 
 
 def _task(kind: Source, box: ChecklistBox, options: ReaderOptions, problems: Problems) -> PlanTask:
-    status = _MARKS[kind].get(box.mark, State.WAITING)
+    marks = _KIRO_MARKS if kind is Source.KIRO else task_line.MARKS
+    status = marks.get(box.mark, State.WAITING)
     if box.optional and status is State.WAITING and box.number not in options.take:
         status = State.SKIPPED
         problems.warn(
@@ -264,7 +265,7 @@ def _task(kind: Source, box: ChecklistBox, options: ReaderOptions, problems: Pro
         status=status,
         agent=HUMAN if manual else None,
         files=() if manual else claims,
-        parallel="P" in box.tags,
+        parallel=kind is Source.SPEC_KIT and "P" in box.tags,
         named=True,
     )
 
@@ -293,20 +294,19 @@ def _placed(
     return replace(task, phase=labels[boxes[task.id].section], depends=tuple(depends))
 
 
-def _ordered(tasks: list[PlanTask], boxes: Mapping[str, ChecklistBox]) -> list[PlanTask]:
+def _ordered(tasks: list[PlanTask]) -> list[PlanTask]:
     """Let each task follow the group before it; neighbours that are marked [P] are a group."""
     ordered = []
     before: list[PlanTask] = []
     group: list[PlanTask] = []
     phase, parallel = "", False
     for task in tasks:
-        is_parallel = "P" in boxes[task.id].tags
         if task.phase != phase:
             before, group = [], []
-        elif not (is_parallel and parallel):
+        elif not (task.parallel and parallel):
             before, group = group, []
         group.append(task)
-        phase, parallel = task.phase, is_parallel
+        phase, parallel = task.phase, task.parallel
         implied = [Reference(to=each.id, line=task.line) for each in before]
         named = {reference.to for reference in task.depends}
         more = [reference for reference in implied if reference.to not in named]
@@ -314,21 +314,16 @@ def _ordered(tasks: list[PlanTask], boxes: Mapping[str, ChecklistBox]) -> list[P
     return ordered
 
 
-def _check_parallel(
-    tasks: Sequence[PlanTask], boxes: Mapping[str, ChecklistBox], problems: Problems
-) -> None:
-    for task in tasks:
-        if "P" in boxes[task.id].tags and task.files is None and not task.settled:
+def _report_no_files(tasks: Sequence[PlanTask], problems: Problems) -> None:
+    unknown = [task for task in tasks if task.files is None and not task.settled]
+    for task in unknown:
+        if task.parallel:
             problems.warn(
                 (task.line, task.column + 1),
                 "parallel-without-files",
                 f"{task.id} is marked [P] but names no file, so it runs alone.",
                 "Name the files it changes in its text.",
             )
-
-
-def _report_no_files(tasks: Sequence[PlanTask], problems: Problems) -> None:
-    unknown = [task for task in tasks if task.files is None and not task.settled]
     if unknown:
         problems.warn(
             (unknown[0].line, 1),
@@ -396,12 +391,8 @@ def read_superpowers(name: str, data: bytes, _options: ReaderOptions) -> ParsedP
 def find_sections(lines: Sequence[str]) -> Iterator[TaskSection]:
     """Yield the tasks of the file; code fences hold neither headings nor steps."""
     number, title, first, steps, prose = "", "", 0, list[int](), list[int]()
-    fence = ""
-    for at, line in enumerate(lines):
-        marks = _FENCE.match(line)
-        if fence or marks:
-            if marks and (not fence or marks[1].startswith(fence)):
-                fence = "" if fence else marks[1]
+    for at, (line, is_code) in enumerate(zip(lines, _find_code(lines), strict=True)):
+        if is_code:
             continue
         heading = _TASK.match(line)
         if number and (heading or _ENDS.match(line)):
@@ -478,12 +469,8 @@ def _report_outside(
 ) -> None:
     """Report boxes between the tasks: they belong to no task."""
     inside = {at for section in sections for at in range(section.first, section.last)}
-    fence = ""
-    for at, line in enumerate(lines):
-        marks = _FENCE.match(line)
-        if marks and (not fence or marks[1].startswith(fence)):
-            fence = "" if fence else marks[1]
-        elif not fence and at not in inside and has_box(line):
+    for at, (line, is_code) in enumerate(zip(lines, _find_code(lines), strict=True)):
+        if not is_code and at not in inside and has_box(line):
             problems.warn(
                 (at + 1, 1),
                 "unread-task",

@@ -84,52 +84,43 @@ class JsonDocument:
         if self._count > MOST_VALUES:
             raise NotJSON(f"It holds more than {MOST_VALUES:,} values", at)
         node = Node(at, parent, key)
-        if depth < _DEEP and self._text.startswith("{", at):
-            node.value, end = self._object(at, node, depth)
-        elif depth < _DEEP and self._text.startswith("[", at):
-            node.value, end = self._array(at, node, depth)
+        if depth < _DEEP and self._text.startswith(("{", "["), at):
+            node.value, end = self._members(at, node, depth)
         else:
             node.value, end = self._plain(at)
         node.end = end
         return node, end
 
-    def _object(self, at: int, node: Node, depth: int) -> tuple[dict[str, Node], int]:
+    def _members(self, at: int, node: Node, depth: int) -> tuple[Any, int]:
+        """Read the members of an object or the elements of a list."""
+        is_object = self._text[at] == "{"
+        closing = "}" if is_object else "]"
         members: dict[str, Node] = {}
-        at = self._skip(at + 1)
-        if self._text.startswith("}", at):
-            return members, at + 1
-        while True:
-            if not self._text.startswith('"', at):
-                raise NotJSON("Here a key in double quotes is expected", at)
-            key, at = self._plain(at)
-            at = self._skip(at)
-            if not self._text.startswith(":", at):
-                raise NotJSON("Here a colon is expected", at)
-            inner, at = self._read(self._skip(at + 1), node, key, depth + 1)
-            if key in members:
-                self.doubled.append(inner)
-            members[key] = inner
-            at = self._skip(at)
-            if self._text.startswith("}", at):
-                return members, at + 1
-            if not self._text.startswith(",", at):
-                raise NotJSON("Here a comma or a closing brace is expected", at)
-            at = self._skip(at + 1)
-
-    def _array(self, at: int, node: Node, depth: int) -> tuple[list[Node], int]:
         elements: list[Node] = []
         at = self._skip(at + 1)
-        if self._text.startswith("]", at):
-            return elements, at + 1
-        while True:
-            inner, at = self._read(at, node, len(elements), depth + 1)
+        while not self._text.startswith(closing, at) or members or elements:
+            key: str | int = len(elements)
+            if is_object:
+                if not self._text.startswith('"', at):
+                    raise NotJSON("Here a key in double quotes is expected", at)
+                key, at = self._plain(at)
+                at = self._skip(at)
+                if not self._text.startswith(":", at):
+                    raise NotJSON("Here a colon is expected", at)
+                at = self._skip(at + 1)
+            inner, at = self._read(at, node, key, depth + 1)
+            if key in members:
+                self.doubled.append(inner)
+            members[str(key)] = inner
             elements.append(inner)
             at = self._skip(at)
-            if self._text.startswith("]", at):
-                return elements, at + 1
+            if self._text.startswith(closing, at):
+                break
             if not self._text.startswith(",", at):
-                raise NotJSON("Here a comma or a closing bracket is expected", at)
+                name = "brace" if is_object else "bracket"
+                raise NotJSON(f"Here a comma or a closing {name} is expected", at)
             at = self._skip(at + 1)
+        return (members if is_object else elements), at + 1
 
     def _plain(self, at: int) -> tuple[Any, int]:
         try:
@@ -258,6 +249,8 @@ class Fields:
         if isinstance(node.value, int) and not isinstance(node.value, bool):
             # 0 comes first; 4 is the lowest.
             return Priority(min(max(node.value, 0), Priority.BACKGROUND))
+        if isinstance(node.value, str) and node.value.lower() == "medium":
+            return Priority.NORMAL
         return self.parsed(node, parse_priority) or Priority.NORMAL
 
     def parsed(self, node: Node | None, parse: Callable[[str], _T]) -> _T | None:

@@ -1,18 +1,25 @@
-"""The shape that prd.json and task-master's tasks.json share: objects with ids that need others."""
+"""Reader of prd.json, and of task-master's tasks.json as a table over it.
+
+Both are objects with ids that need each other. A story without subtasks is a task. A story with
+subtasks stands for them: it comes after them, holds all their files, and lands them together.
+A task of task-master with subtasks is only their end: each of them lands alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from weft.formats import count, listed
 from weft.model import HUMAN, State
 from weft.plan import source, task_line
 from weft.plan.attributes import JSON_ATTRIBUTES
 from weft.plan.json_document import Fields, JsonDocument, Node, NotJSON, spellings
 from weft.plan.plan_records import (
+    ItemKind,
     ParsedPlan,
     Phase,
     Plan,
@@ -23,83 +30,6 @@ from weft.plan.plan_records import (
 )
 from weft.plan.problems import Problems, shorten
 from weft.plan.stories import make_part, make_story
-
-
-class TaskDraft(Struct, frozen=True, kw_only=True):
-    """A task with its id; its references are not resolved yet."""
-
-    task: PlanTask
-    node: Node
-    depends: Sequence[Node]
-
-
-def read_json_plan(
-    kind: Source, name: str, data: bytes, fill: Callable[[Fields, Plan], Plan]
-) -> ParsedPlan:
-    """Read a document; refuse it as a whole, with a JSON pointer to each problem."""
-    problems = Problems(name)
-    plan = Plan(name=name, source=kind)
-    text = source.decode(data, problems)
-    if text is not None:
-        joined = "\n".join(text.lines)
-        try:
-            fields = Fields(JsonDocument(joined), problems)
-        except NotJSON as wrong:
-            line, column = source.Positions(joined).of(wrong.offset)
-            problems.error(
-                (line, column), "not-json", f"{wrong.message}.", "Write one JSON object.", ""
-            )
-        else:
-            for node in fields.document.doubled:
-                fields.error(
-                    node, "repeated-key", "This key was given before.", "Keep one of the two."
-                )
-            plan = fill(fields, plan)
-    if problems.failed:
-        plan = Plan(name=name, source=kind, title=plan.title)
-    return ParsedPlan(plan=plan, problems=problems.sorted())
-
-
-def list_tasks(
-    fields: Fields,
-    drafts: Sequence[TaskDraft],
-    spell: Callable[[TaskDraft, str], tuple[str, ...]],
-) -> tuple[PlanTask, ...]:
-    """Resolve the references of the drafts; `spell` lists the ids that a word may mean."""
-    by_id: dict[str, PlanTask] = {}
-    for draft in drafts:
-        if draft.task.id in by_id and draft.task.id:
-            fields.error(
-                draft.node,
-                "duplicate-id",
-                f"The id {shorten(draft.task.id)!r} is taken, on line {by_id[draft.task.id].line}.",
-                "Give each of them its own id.",
-            )
-        by_id.setdefault(draft.task.id, draft.task)
-    tasks = []
-    for draft in drafts:
-        references = []
-        for node in draft.depends:
-            word = fields.word(node)
-            meant = next((id for id in spell(draft, word) if id in by_id), None)
-            if meant is not None:
-                line, column = fields.place(node)
-                references.append(Reference(to=meant, line=line, column=column))
-            elif word:
-                fields.error(
-                    node,
-                    "unknown-task",
-                    f"{shorten(draft.task.id)} depends on {shorten(word)!r}, "
-                    "which is not in this file.",
-                    fields.problems.suggest(word, by_id, "Write an id of this file."),
-                )
-        tasks.append(replace(draft.task, depends=tuple(references)))
-    return tuple(tasks)
-
-
-ALL_AT_ONCE = (Phase(label="", title="", line=1, parallel=True, depends=()),)
-"""The phases of a document without phases."""
-
 
 ALIASES: Final = {
     "dependencies": "depends_on",
@@ -131,22 +61,97 @@ STORY_KEYS: Final = (
     "subtasks",  # parts that run in parallel and land together
     "parallel_group",  # a number: after the groups with lower numbers; a word: start together
 )
-_ROOT: Final = spellings(ROOT_KEYS, ALIASES)
-_SUBTASK: Final = spellings(SUBTASK_KEYS, ALIASES)
-_STORY: Final = spellings(STORY_KEYS, ALIASES)
-_NO_FILES: Final = 'Add "files": […], or "files": "none" if it changes nothing.'
+_TASK_MASTER_KEYS: Final = (
+    *("id", "title", "description", "details", "files", "depends_on", "status", "metadata"),
+    *("acceptance_criteria", "priority", "subtasks"),
+)
+STATUSES: Final[Mapping[str, State]] = {
+    "pending": State.WAITING,
+    "in-progress": State.RUNNING,
+    "review": State.BLOCKED,
+    "deferred": State.BLOCKED,
+    "blocked": State.BLOCKED,
+    "done": State.DONE,
+    "completed": State.DONE,
+    "cancelled": State.SKIPPED,
+}
+"""The statuses of task-master. Work under review or deferred is held back: a person has it."""
+
+_OWN_TAG: Final = "master"
 _OURS: Final = "weft: "  # begins weft's own line of a story's notes
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
-def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
-    """Read a prd.json; for any bytes, return a plan and its problems."""
-    return read_json_plan(Source.PRD, name, data, _plan)
+class _Format(Struct, frozen=True, kw_only=True):
+    """The words in which a format differs from the other."""
+
+    kind: Source
+    whole: str  # the name of an object in the list
+    whole_keys: Mapping[str, str]
+    part_keys: Mapping[str, str]
+    id: str  # an example
+    no_files: str  # the advice for a task without files
 
 
-def find_objects(fields: Fields) -> dict[str, Node]:
-    """Return the objects of the stories and subtasks, by id."""
-    return {draft.task.id: draft.node for draft in _drafts(fields, _root(fields).get("stories"))}
+_ROOT: Final = spellings(ROOT_KEYS, ALIASES)
+_STRATEGY: Final = {"dependencies": "depends_on", "teststrategy": "acceptance_criteria"}
+_FORMATS: Final = {
+    Source.PRD: _Format(
+        kind=Source.PRD,
+        whole="a story",
+        whole_keys=spellings(STORY_KEYS, ALIASES),
+        part_keys=spellings(SUBTASK_KEYS, ALIASES),
+        id='"S-1"',
+        no_files='Add "files": […], or "files": "none" if it changes nothing.',
+    ),
+    Source.TASK_MASTER: _Format(
+        kind=Source.TASK_MASTER,
+        whole="a task",
+        whole_keys=spellings(_TASK_MASTER_KEYS, _STRATEGY),
+        part_keys=spellings(_TASK_MASTER_KEYS[:-2], _STRATEGY),
+        id="1",
+        no_files='Add "metadata": {"files": […]}, or "files": "none" in it.',
+    ),
+}
+FORMATS: Final = frozenset(_FORMATS)
+
+
+class TaskDraft(Struct, frozen=True, kw_only=True):
+    """A task with its id; its references are not resolved yet."""
+
+    task: PlanTask
+    node: Node
+    depends: Sequence[Node]
+
+
+def read_as(kind: Source, name: str, data: bytes, options: ReaderOptions) -> ParsedPlan:
+    """Read a document; refuse it as a whole, with a JSON pointer to each problem."""
+    problems = Problems(name)
+    plan = Plan(name=name, source=kind)
+    text = source.decode(data, problems)
+    if text is not None:
+        joined = "\n".join(text.lines)
+        try:
+            fields = Fields(JsonDocument(joined), problems)
+        except NotJSON as wrong:
+            at = source.Positions(joined).of(wrong.offset)
+            problems.error(at, "not-json", f"{wrong.message}.", "Write one JSON object.", "")
+        else:
+            for node in fields.document.doubled:
+                fields.error(
+                    node, "repeated-key", "This key was given before.", "Keep one of the two."
+                )
+            plan = _plan(_FORMATS[kind], fields, plan, options)
+    if problems.failed:
+        plan = Plan(name=name, source=kind, title=plan.title)
+    return ParsedPlan(plan=plan, problems=problems.sorted())
+
+
+def find_objects(kind: Source, fields: Fields) -> dict[str, Node]:
+    """Return the objects of the stories, tasks and subtasks, by id."""
+    wholes = _find_wholes(_FORMATS[kind], fields)[1]
+    drafts = _drafts(_FORMATS[kind], fields, wholes, ReaderOptions())
+    return {draft.task.id: draft.node for draft in drafts}
 
 
 def join_notes(notes: str, own: str) -> str:
@@ -162,36 +167,69 @@ def _author_notes(notes: str) -> str:
     return "\n".join(line for line in notes.split("\n") if not line.startswith(_OURS))
 
 
-def _root(fields: Fields) -> dict[str, Node]:
+def _find_wholes(form: _Format, fields: Fields) -> tuple[dict[str, Node], Node | None]:
+    """Return the fields of the plan, and its list of stories or tasks."""
     top = fields.document.root
+    if form.kind is Source.TASK_MASTER:
+        return {}, _find_tasks(fields)
     if isinstance(top.value, list):  # ralph's plans may be the bare list of stories
-        return {"stories": top}
-    return fields.object(top, _ROOT, "the document")
-
-
-def _drafts(fields: Fields, stories: Node | None) -> list[TaskDraft]:
-    return [draft for node in fields.listed(stories) for draft in _story(fields, node)]
-
-
-def _plan(fields: Fields, empty: Plan) -> Plan:
-    root = _root(fields)
+        return {}, top
+    root = fields.object(top, _ROOT, "the document")
     stories = root.get("stories")
-    if stories is None or not isinstance(stories.value, list):
-        fields.error(
-            stories or fields.document.root,
-            "bad-value",
-            "The document has no list of stories.",
-            'Write {"title": …, "stories": [{"id": …, "title": …}]}, or {"tasks": […]} as '
-            "task-master does.",
-        )
-        return empty
-    if not stories.value:
-        fields.error(stories, "no-tasks", "There is no story in this file.", "Add one.")
-    tasks = list_tasks(
-        fields,
-        _drafts(fields, stories),
-        lambda draft, word: (word, f"{draft.task.parent}.{word}"),
+    if stories is not None and isinstance(stories.value, list):
+        return root, stories
+    fields.error(
+        stories or top,
+        "bad-value",
+        "The document has no list of stories.",
+        'Write {"title": …, "stories": [{"id": …, "title": …}]}, or {"tasks": […]} as '
+        "task-master does.",
     )
+    return root, None
+
+
+def _find_tasks(fields: Fields) -> Node | None:
+    """Return the list of tasks: the document's own, or that of a tag."""
+    root = fields.document.root
+    members: dict[str, Node] = root.value if isinstance(root.value, dict) else {}
+    if "tasks" in members:
+        return members["tasks"]
+    tags: dict[str, Node] = {
+        name: tag.value["tasks"]
+        for name, tag in members.items()
+        if isinstance(tag.value, dict) and "tasks" in tag.value
+    }
+    if not tags:
+        fields.error(root, "bad-value", "The document has no list of tasks.", 'Write {"tasks": …}.')
+        return None
+    name = _OWN_TAG if _OWN_TAG in tags else next(iter(tags))
+    rest = [
+        f"{shorten(tag)} ({count(len(tasks.value), 'task')})"
+        for tag, tasks in tags.items()
+        if tag != name and isinstance(tasks.value, list) and tasks.value
+    ]
+    cure = 'To run another tag, copy its tasks to a file of its own, as {"tasks": […]}.'
+    if rest and name != _OWN_TAG:
+        told = f"None of the tags is {_OWN_TAG!r}, and several have tasks: {shorten(name)}"
+        fields.error(root, "several-tags", f"{told}, {listed(rest, 5)}.", cure)
+    elif rest:
+        told = f"Only the tasks of the tag {_OWN_TAG!r} are read, not those of {listed(rest, 5)}."
+        fields.warn(tags[name], "other-tags", told, cure)
+    return tags[name]
+
+
+def _plan(form: _Format, fields: Fields, empty: Plan, options: ReaderOptions) -> Plan:
+    root, wholes = _find_wholes(form, fields)
+    if wholes is None:
+        return empty
+    drafts = _drafts(form, fields, wholes, options)
+    if not drafts and not fields.problems.failed:
+        what = form.whole.removeprefix("a ")
+        fields.error(wholes, "no-tasks", f"There is no {what} in this file.", "Add one.")
+    for draft in drafts:
+        if draft.task.kind not in (ItemKind.STORY, ItemKind.EPIC):
+            fields.report_no_files(draft.node, draft.task, form.no_files)
+    tasks = _resolve(form, fields, drafts)
     return replace(
         empty,
         title=fields.text(root.get("title")),
@@ -207,7 +245,9 @@ def _phases(tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
     for task in tasks:
         if task.phase:
             members.setdefault(int(task.phase), []).append(task)
-    phases = [] if tasks and all(task.phase for task in tasks) else [*ALL_AT_ONCE]
+    phases = []
+    if not tasks or not all(task.phase for task in tasks):
+        phases.append(Phase(label="", title="", line=1, parallel=True, depends=()))
     before: tuple[Reference, ...] = ()
     for number in sorted(members):
         line, label = members[number][0].line, str(number)
@@ -220,50 +260,74 @@ def _phases(tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-def _story(fields: Fields, node: Node) -> list[TaskDraft]:
-    """Return a story, or its subtasks and the story after them."""
-    story = fields.object(node, _STORY, "a story")
-    id = fields.word(story["id"]) if "id" in story else ""
-    if "id" not in story and story:
-        fields.error(node, "bad-value", "A story needs an id.", 'Write "id": "S-1".')
-    own = _draft(fields, node, story, id)
-    parts = [
-        _subtask(fields, part, place, own.task)
-        for place, part in enumerate(fields.listed(story.get("subtasks")))
-    ]
-    if not parts:
-        fields.report_no_files(own.node, own.task, _NO_FILES)
-        return [own]
-    for part in parts:
-        fields.report_no_files(part.node, part.task, _NO_FILES)
-    return [*parts, replace(own, task=make_story(own.task, [part.task for part in parts]))]
+def _drafts(
+    form: _Format, fields: Fields, wholes: Node | None, options: ReaderOptions
+) -> list[TaskDraft]:
+    """Return every story or task behind its subtasks."""
+    drafts = []
+    for node in fields.listed(wholes):
+        given = fields.object(node, form.whole_keys, form.whole)
+        id = fields.word(given["id"]) if "id" in given else ""
+        if "id" not in given and given:
+            fields.error(
+                node,
+                "bad-value",
+                f"{form.whole.capitalize()} needs an id.",
+                f'Write "id": {form.id}.',
+            )
+        own = _draft(fields, node, given, id, options)
+        parts = []
+        for place, part in enumerate(fields.listed(given.get("subtasks"))):
+            inner = fields.object(part, form.part_keys, "a subtask")
+            word = fields.word(inner["id"]) if "id" in inner else _letters(place)
+            part_id = word if word.startswith(f"{id}.") else f"{id}.{word}"
+            parts.append(_draft(fields, part, inner, part_id, options))
+        if not parts:
+            drafts.append(own)
+        elif form.kind is Source.PRD:
+            parts = [replace(part, task=make_part(part.task, own.task)) for part in parts]
+            story = make_story(own.task, [part.task for part in parts])
+            drafts += [*parts, replace(own, task=story)]
+        else:
+            drafts += [replace(part, task=_inherit(part.task, own.task, options)) for part in parts]
+            # The subtasks are all of its work; a file of its own would only delay them.
+            whole = replace(own.task, kind=ItemKind.EPIC, files=(), agent=None)
+            drafts.append(replace(own, task=whole))
+    return drafts
 
 
-def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> TaskDraft:
-    part = fields.object(node, _SUBTASK, "a subtask")
-    id = fields.word(part["id"]) if "id" in part else _letters(place)
-    if not id.startswith(story.id + "."):
-        id = f"{story.id}.{id}"
-    draft = _draft(fields, node, part, id)
-    return replace(draft, task=make_part(draft.task, story))
+def _inherit(part: PlanTask, whole: PlanTask, options: ReaderOptions) -> PlanTask:
+    """Give a subtask of task-master the priority, the text and the end of its task."""
+    own = make_part(part, whole)
+    part = replace(part, parent=whole.id, priority=whole.priority, details=own.details)
+    is_held = whole.status is State.BLOCKED and whole.id not in options.take
+    if part.settled or part.status is State.BLOCKED or not (whole.settled or is_held):
+        return part
+    note = f"{whole.id} is held back" if is_held else ""
+    return replace(part, status=whole.status, note=note)
 
 
-def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> TaskDraft:
+def _draft(
+    fields: Fields, node: Node, given: Mapping[str, Node], id: str, options: ReaderOptions
+) -> TaskDraft:
     line, column = fields.place(node)
     title = fields.text(given.get("title"))
     description = fields.text(given.get("description"))
-    rest = description if title else description.partition("\n")[2]
+    paragraphs = [description if title else description.partition("\n")[2]]
+    paragraphs.append(fields.text(given.get("details")))
     notes = given.get("notes")
     if notes is not None and isinstance(notes.value, str):
-        rest = f"{rest.strip()}\n\n{_author_notes(fields.text(notes))}"
+        paragraphs.append(_author_notes(fields.text(notes)))
     text = " ".join((title or description.partition("\n")[0]).split())
     if not text and given:
         fields.error(node, "empty-task", "It has no title.", "Say in `title` what is to be done.")
-    attributes = fields.attributes(given)
+    extra = {**given, **_metadata(fields, given.get("metadata"))}
+    attributes = fields.attributes(extra)
     if attributes.get("agent") is None and task_line.asks_for_a_person(text):
         attributes["agent"] = HUMAN
     group = fields.word(given["parallel_group"]) if "parallel_group" in given else None
     numbered = group is not None and group.isdecimal() and group.isascii() and len(group) < 10
+    status, note = _status(fields, given, id, options)
     task = PlanTask(
         id=id,
         phase=str(int(group)) if group and numbered else "",
@@ -271,10 +335,11 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> Ta
         text=text,
         line=line,
         column=column,
-        details=rest.strip(),
+        details="\n\n".join(part for each in paragraphs if (part := each.strip())),
         criteria=tuple(fields.strings(given.get("acceptance_criteria"))),
-        status=_status(fields, given),
-        files=() if attributes.get("agent") == HUMAN else fields.files(given.get("files")),
+        status=status,
+        note=note,
+        files=() if attributes.get("agent") == HUMAN else fields.files(extra.get("files")),
         group=None if numbered else group,
         priority=fields.priority(given.get("priority")),
         named=True,
@@ -283,11 +348,72 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> Ta
     return TaskDraft(task=task, node=node, depends=fields.listed(given.get("depends_on")))
 
 
-def _status(fields: Fields, given: Mapping[str, Node]) -> State:
+def _metadata(fields: Fields, node: Node | None) -> dict[str, Any]:
+    """Return the author's own fields of a task of task-master."""
+    if node is None or node.value is None or isinstance(node.value, dict):
+        return node.value or {} if node is not None else {}
+    fields.warn(node, "bad-value", "The metadata is no object.", 'Write {"files": […]}.')
+    return {}
+
+
+def _status(
+    fields: Fields, given: Mapping[str, Node], id: str, options: ReaderOptions
+) -> tuple[State, str]:
+    """Return the state of a task and why it is held back; a status of the author's own holds it."""
     passes, skipped = fields.flag(given.get("passes")), fields.flag(given.get("skipped"))
-    if skipped:
-        return State.SKIPPED
-    return State.DONE if passes else State.WAITING
+    if passes or skipped:
+        return State.SKIPPED if skipped else State.DONE, ""
+    node = given.get("status")
+    word = fields.text(node) or "pending"
+    state = STATUSES.get(word.lower().replace("_", "-").replace(" ", "-"), State.BLOCKED)
+    if state is not State.BLOCKED:
+        return state, ""
+    note = f"its status is {shorten(word)}"
+    if node is not None and id not in options.take:
+        fields.warn(
+            node,
+            "held-back",
+            f"{shorten(id)} is held back: {note}; it waits for you.",
+            f"Change its status to pending, or run it with `--take {shorten(id)}`.",
+        )
+    return state, note
+
+
+def _resolve(form: _Format, fields: Fields, drafts: Sequence[TaskDraft]) -> tuple[PlanTask, ...]:
+    """Resolve the references of the drafts."""
+    by_id: dict[str, PlanTask] = {}
+    for draft in drafts:
+        if draft.task.id in by_id and draft.task.id:
+            fields.error(
+                draft.node,
+                "duplicate-id",
+                f"The id {shorten(draft.task.id)!r} is taken, on line {by_id[draft.task.id].line}.",
+                "Give each of them its own id.",
+            )
+        by_id.setdefault(draft.task.id, draft.task)
+    tasks = []
+    for draft in drafts:
+        references = []
+        for node in draft.depends:
+            word = fields.word(node)
+            # `2` in subtask 5.1 of task-master is 5.2 before it is 2.
+            names = [word, f"{draft.task.parent}.{word}"]
+            if form.kind is Source.TASK_MASTER and names[1] != draft.task.id:
+                names.reverse()
+            meant = next((id for id in names if id in by_id), None)
+            if meant is not None:
+                line, column = fields.place(node)
+                references.append(Reference(to=meant, line=line, column=column))
+            elif word:
+                fields.error(
+                    node,
+                    "unknown-task",
+                    f"{shorten(draft.task.id)} depends on {shorten(word)!r}, "
+                    "which is not in this file.",
+                    fields.problems.suggest(word, by_id, "Write an id of this file."),
+                )
+        tasks.append(replace(draft.task, depends=tuple(references)))
+    return tuple(tasks)
 
 
 def _letters(place: int) -> str:

@@ -6,13 +6,14 @@ No member byte of the file changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.plan import markdown, prd, source
+from weft.plan.annotator import insert_lines, quote_path
 from weft.plan.json_document import edit_objects
 from weft.plan.plan_records import Plan, PlanTask, ReaderOptions, Source
 from weft.plan.problems import Problems
@@ -64,7 +65,7 @@ def _write_json(
         if id == task.id:
             yield "subtasks", subtasks
 
-    return edit_objects(name, data, prd.find_objects, list_changes)[0]
+    return edit_objects(name, data, partial(prd.find_objects, Source.PRD), list_changes)[0]
 
 
 def _as_object(part: NewPart, id: str, ids: Sequence[str]) -> dict[str, Any]:
@@ -85,16 +86,10 @@ def _write_markdown(
     assert text is not None, "the plan was read before"
     members = [member for member in plan.tasks if member.phase == task.phase]
     at = _end_of_task(text.lines, max(member.line for member in members))
-    end = next((end for end in text.ends if end), b"\n")
     lines: list[str] = []
     for part, id in zip(parts, ids, strict=True):
         lines += _lines(part, id, task, ids)
-    raw, ends = list(text.raw), list(text.ends)
-    if at and not ends[at - 1]:
-        ends[at - 1] = end
-    raw[at:at] = lines
-    ends[at:at] = [end] * len(lines)
-    written = source.encode(replace(text, raw=tuple(raw), ends=tuple(ends)))
+    written = source.encode(insert_lines(text, {at: lines}))
     _require_parts(plan.name, written, dict(zip(ids, parts, strict=True)))
     return written
 
@@ -118,17 +113,13 @@ def _lines(part: NewPart, id: str, task: PlanTask, ids: Sequence[str]) -> Iterat
     yield f"- [ ] {part.text}"
     old = [file for file in part.files if file not in part.new]
     notes = [f"id: {id}", f"part-of: {task.id}"]
-    notes += [f"files: {', '.join(map(_quoted, old))}"] if old else []
-    notes += [f"new: {', '.join(map(_quoted, part.new))}"] if part.new else []
+    notes += [f"files: {', '.join(map(quote_path, old))}"] if old else []
+    notes += [f"new: {', '.join(map(quote_path, part.new))}"] if part.new else []
     notes += [f"depends: {', '.join(ids[place] for place in part.after)}"] if part.after else []
     yield f"  <!-- {'; '.join(notes)} -->"
     if part.check:
         yield f"  <!-- check: {part.check} -->"
     yield from (f"  {line}".rstrip() for line in part.details.splitlines())
-
-
-def _quoted(path: str) -> str:
-    return f'"{path}"' if any(mark in path for mark in ",; ") else path
 
 
 def _require_parts(name: str, written: bytes, parts: Mapping[str, NewPart]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -12,9 +13,9 @@ from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.model import State
-from weft.plan import checklist, markdown, prd, source, task_line, task_master
+from weft.plan import checklist, markdown, prd, source, task_line
 from weft.plan.annotations import find_in_paragraph
-from weft.plan.json_document import Change, Fields, Node, edit_objects, find_spelling
+from weft.plan.json_document import Change, Node, edit_objects, find_spelling
 from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions, Source
 from weft.plan.problems import Problems
 from weft.plan.source import without_surrogates
@@ -109,12 +110,12 @@ def write_values(
     """Return the file with these statuses, and the ids of all its tasks."""
     if not statuses:
         return data, set()
-    find_objects, list_changes = _FORMATS[kind]
+    change = _change_story if kind is Source.PRD else _change_task
     return edit_objects(
         name,
         data,
-        find_objects,
-        lambda id, members: list_changes(members, statuses[id]) if id in statuses else (),
+        partial(prd.find_objects, kind),
+        lambda id, members: change(members, statuses[id]) if id in statuses else (),
     )
 
 
@@ -142,9 +143,9 @@ def _note(status: Status) -> str:
 def _change_task(members: Mapping[str, Node], status: Status) -> Iterator[Change]:
     spelling = find_spelling(members, "status")
     present = "" if spelling is None else members[spelling].value
-    held = task_master.STATUSES.get(str(present).lower(), State.BLOCKED)
+    held = prd.STATUSES.get(str(present).lower(), State.BLOCKED)
     word = _word(status.state)
-    if held is not task_master.STATUSES[word]:
+    if held is not prd.STATUSES[word]:
         # A task that is deferred or under review stays so while it is held back.
         yield "status", word
 
@@ -155,21 +156,6 @@ def _word(state: State) -> str:
     if state in _STOPPED:
         return "blocked"
     return {State.DONE: "done", State.SKIPPED: "cancelled"}.get(state, "pending")
-
-
-_FORMATS: Final[
-    Mapping[
-        Source,
-        tuple[
-            Callable[[Fields], dict[str, Node]],
-            Callable[[Mapping[str, Node], Status], Iterator[Change]],
-        ],
-    ]
-] = {
-    Source.PRD: (prd.find_objects, _change_story),
-    Source.TASK_MASTER: (task_master.find_objects, _change_task),
-}
-JSON_FORMATS: Final = frozenset(_FORMATS)
 
 
 BOX_FORMATS: Final = frozenset({Source.SPEC_KIT, Source.KIRO, Source.OPENSPEC, Source.SUPERPOWERS})
@@ -214,21 +200,6 @@ def _tick_steps(raw: list[str], lines: tuple[str, ...], states: Mapping[str, Sta
     return numbers
 
 
-_MARK_OF: Final[Mapping[State, str]] = {
-    State.WAITING: " ",
-    State.READY: " ",
-    State.OFFERED: " ",
-    State.RUNNING: "~",
-    State.PARKED: "~",
-    State.PAUSED: "~",
-    State.GATING: "~",
-    State.DONE: "x",
-    State.BLOCKED: "!",
-    State.FAILED: "!",
-    State.CANCELLED: " ",  # a new run does it; only a person holds work back
-    State.EVICTED: "!",
-    State.SKIPPED: "-",
-}
 _COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
 
 
@@ -247,7 +218,7 @@ def write_back(
     text = source.decode(data, Problems(plan.name))
     if text is None:
         return MarkedPlan(data=data, gone=_list_gone(plan, statuses, ()))
-    if plan.source in JSON_FORMATS:
+    if plan.source in prd.FORMATS:
         changed, there = write_values(plan.source, plan.name, data, statuses)
         return MarkedPlan(data=changed, gone=_list_gone(plan, statuses, there))
     if plan.source in BOX_FORMATS:
@@ -305,7 +276,7 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     present = task_line.split_sentence(
         readable[box.end : end].replace("\n", " "), MARKS.get(box.mark, State.WAITING)
     )
-    mark = _MARK_OF[status.state]
+    mark = _mark_of(status.state)
     same_mark = MARKS.get(mark) is present.status
     tail = _tail(status, present)
     start = box.end + present.end
@@ -320,9 +291,18 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     raw[first:last] = lines.split("\n")
 
 
+def _mark_of(state: State) -> str:
+    """Return the mark of a state; cancelled work is open, since only a person holds work back."""
+    if state in RUNNING:
+        return "~"
+    if state in _STOPPED:
+        return "!"
+    return {State.DONE: "x", State.SKIPPED: "-"}.get(state, " ")
+
+
 def _tail(status: Status, present: task_line.Sentence) -> str | None:
     """Return the new text behind a task; None to leave the present text."""
-    mark = _MARK_OF[status.state]
+    mark = _mark_of(status.state)
     changed = MARKS[mark] is not present.status
     if mark == "x":
         if status.commit is None or status.commit == present.commit:

@@ -16,7 +16,7 @@ from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import count, plain
 from weft.git import NotARepository
-from weft.plan import annotator
+from weft.plan import annotator, prd
 from weft.plan.annotator import Advice, PhaseAdvice, Predicted, annotate
 from weft.plan.plan_records import Plan, Source
 from weft.process import ProgramMissing
@@ -66,7 +66,7 @@ def command(
     predicted = _predict(directory, reading.plan)
 
     def propose(data: bytes) -> Advice:
-        if reading.plan.source in annotator.JSON_FORMATS:
+        if reading.plan.source in prd.FORMATS:
             now = plan_check.read_source(replace(source, data=data)).plan
             return annotator.annotate_json(now, data, repository, predicted)
         return annotate(file, data, repository, predicted)

@@ -17,7 +17,7 @@ from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.formats import count, first_sentence, listed, plain
 from weft.model import PredictedFile
-from weft.plan import annotator
+from weft.plan import annotator, prd
 from weft.plan.annotator import write_files
 from weft.plan.plan_records import Source, list_claims
 from weft.planning.score import AT, Score
@@ -177,7 +177,7 @@ def _write(path: Path, source: PlanSource, prediction: PlanPrediction) -> None:
     files = {id: own for id, own in claims.items() if own}
     if whole.source is Source.MARKDOWN:
         data = write_files(whole, source.data, files)
-    elif whole.source in annotator.JSON_FORMATS:
+    elif whole.source in prd.FORMATS:
         data = annotator.write_json_files(whole, source.data, files)
     else:
         raise InputError(f"{whole.name} is a plan of {whole.source}, which has no place for files.")
