@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,12 +27,24 @@ def main(arguments: list[str]) -> int:
     issues = json.loads((HERE / "issues").read_text())
     verb, rest = arguments[0], arguments[1:]
     if verb == "show":
-        found = [issues[one] for one in rest if one in issues]
+        found = [
+            {**issues[one], "dependents": list_dependents(issues, one)}
+            for one in rest
+            if one in issues
+        ]
         sys.stderr.write("a remark\n")
+        for one in rest[:-1]:
+            if one not in issues:
+                sys.stderr.write(f'Error resolving ID {one}: no issue found matching "{one}"\n')
         sys.stdout.write(json.dumps(found, indent=2) if found else "")
         return 0 if found else 1
-    issue = issues[rest[0]]
-    error = close(issue, rest[1:]) if verb == "close" else update(issue, rest[1:], actor)
+    error = ""
+    if verb == "create":
+        create(issues, rest)
+    elif verb == "close":
+        error = close(issues[rest[0]], rest[1:])
+    else:
+        error = update(issues[rest[0]], rest[1:], actor)
     if error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
@@ -41,7 +54,28 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def update(issue: dict[str, str], options: list[str], actor: str) -> str:
+def list_dependents(issues: dict[str, dict[str, Any]], id: str) -> list[dict[str, str]]:
+    return [
+        {"id": other, "title": issue["title"], "dependency_type": link["type"]}
+        for other, issue in issues.items()
+        for link in issue["dependencies"]
+        if link["depends_on_id"] == id
+    ]
+
+
+def create(issues: dict[str, dict[str, Any]], options: list[str]) -> None:
+    given = dict(option.removeprefix("--").split("=", 1) for option in options)
+    kind, _, to = given.pop("deps").partition(":")
+    id = f"bd-new{len(issues)}"
+    issues[id] = {
+        "id": id,
+        **{"status": "open", "assignee": "", "notes": "", "issue_type": "task"},
+        "dependencies": [{"issue_id": id, "depends_on_id": to, "type": kind}],
+        **given,
+    }
+
+
+def update(issue: dict[str, Any], options: list[str], actor: str) -> str:
     given = iter(options)
     for option in given:
         if option == "--claim":
@@ -58,7 +92,7 @@ def update(issue: dict[str, str], options: list[str], actor: str) -> str:
     return ""
 
 
-def close(issue: dict[str, str], options: list[str]) -> str:
+def close(issue: dict[str, Any], options: list[str]) -> str:
     if options[0] != "--reason" or len(options) != 2:
         return "unknown flag"
     issue |= {"status": "closed", "close_reason": options[1]}

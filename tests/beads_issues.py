@@ -38,8 +38,11 @@ class Issues:
         return json.dumps(issue) + "\n"
 
     def now(self, id: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.place / "issues").read_text())[id]
-        return found
+        return self.all()[id]
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        issues: dict[str, dict[str, Any]] = json.loads((self.place / "issues").read_text())
+        return issues
 
     def trouble(self, text: str) -> None:
         (self.place / "trouble").write_text(text)

@@ -100,6 +100,7 @@ MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "poll_task": (HOLDERS, {"wait_ms": 0, "me": "{member}"}),
     "store_progress": (HOLDERS, {"text": "x", "fence": "{fence}"}),
     "claim_files": (HOLDERS, {"files": ["a"], "fence": "{fence}"}),
+    "report_work": (HOLDERS, {"work": "x", "fence": "{fence}"}),
     "why": (KNOWN, {"task": "{task}"}),
     "get_reviews": (READERS, {}),
     "get_review": (KNOWN, {"task": "{task}"}),

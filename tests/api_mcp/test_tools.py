@@ -96,6 +96,8 @@ async def everything(project: ServedProject, tools: Tools) -> None:
     noted = await tools("store_progress", fence=fence, text="half of it")
     assert (noted["task"], noted["state"]) == (first["task"], "running")
     assert await tools("claim_files", fence=fence, files=["a.py"]) == {"granted": True, "held": {}}
+    reported = await tools("report_work", fence=fence, work="Found race condition")
+    assert reported == {"task": first["task"], "work": "Found race condition"}
     ended = await tools("store_progress", fence=fence, status="completed", text="All is well")
     assert ended["state"] == "done"
     shown = await tools("get_task", task=first["task"])

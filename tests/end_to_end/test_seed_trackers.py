@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from beads_issues import Issues
 from end_to_end.run_project import RunProject, overlap
 from repositories import git
 from wait_until import PATIENCE, wait_until
+from weft.store import open_store
+from weft.store.attempt_reports import report_work
+from weft.store.leases import list_open
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -190,6 +194,72 @@ def test_002_each_worker_claims_and_notes_its_bead_and_the_epic_has_the_commits(
     assert ", took " in ended
     assert ended.endswith(f"; files: src/a; commit {commit}")
     assert issues.now("bd-0")["notes"] == f"weft: complete: 1 task; commits: {commit}"
+
+
+def report_twice(project: RunProject, go: Path) -> None:
+    """Report a piece of work as the agent that waits, as its tool `report_work` does; let it go."""
+    wait_until(lambda: list(project.states().values()) == ["running"])
+    with open_store(project.url) as store:
+        [lease] = [each for each in list_open(store) if each.kind == "attempt"]
+        for _ in range(2):
+            report_work(store, lease.fence, "Found race condition", "Two writers.", now=time.time())
+    go.touch()
+
+
+def test_002_bd_create_found_race_condition_with_deps_discovered_from(project: RunProject) -> None:
+    """`bd create "Found race condition" … --deps discovered-from:<beads_task_id>`; a second
+    report of the same work makes no second issue."""
+    issues = Issues(project.root.parent / "bd")
+    go = project.root.parent / "go"
+    work = {"description": f"script: wait {go}\nscript: write src/a x"}
+    project.write(**{"issues.jsonl": issues.add("bd-1", metadata={"files": ["src/a"]}, **work)})
+    path = f"{issues.place}{os.pathsep}{os.environ['PATH']}"
+    process = project.start("run", "issues.jsonl", PATH=path)
+    report_twice(project, go)
+    finish(process)
+    [new] = [issue for id, issue in issues.all().items() if id != "bd-1"]
+    assert (new["title"], new["description"]) == ("Found race condition", "Two writers.")
+    [link] = new["dependencies"]
+    assert (link["depends_on_id"], link["type"]) == ("bd-1", "discovered-from")
+    assert issues.now("bd-1")["status"] == "closed"
+
+
+def test_002_discovered_issues_are_proposed_to_the_person_without_beads(
+    project: RunProject,
+) -> None:
+    """`# During execution - discovered issues`"""
+    go = project.root.parent / "go"
+    project.plan.write_text(
+        f"- [ ] a\n  <!-- files: src/a -->\n  - script: wait {go}\n  - script: write src/a x\n"
+    )
+    process = project.start("run", "plan.md")
+    report_twice(project, go)
+    out, err = process.communicate(timeout=PATIENCE * 2)
+    assert process.returncode == 0, out + err
+    assert "proposes a task: Found race condition" in out
+
+
+def test_002_a_plan_beside_bd_is_mirrored_where_tasks_carry_the_ids_of_beads(
+    project: RunProject,
+) -> None:
+    """ "Each worker gets its beads_task_id": a plan.md names it with `id:`; other tasks and ids
+    of the author's own have no bead, and none is asked for."""
+    issues = Issues(project.root.parent / "bd")
+    issues.add("bd-1")
+    issues.add("bd-2")
+    (project.root / ".beads").mkdir()
+    project.plan.write_text(
+        "## Phase 1: P\n<!-- execution: parallel -->\n"
+        "- [ ] Task 1: a\n  <!-- id: bd-1; files: src/a -->\n  - script: write src/a x\n"
+        "- [ ] Task 2: b\n  <!-- files: src/b -->\n  - script: write src/b x\n"
+        "- [ ] Task 3: c\n  <!-- id: my-own; files: src/c -->\n  - script: write src/c x\n"
+    )
+    path = f"{issues.place}{os.pathsep}{os.environ['PATH']}"
+    finish(project.start("run", "plan.md", PATH=path))
+    assert issues.now("bd-1")["status"] == "closed"
+    assert issues.now("bd-2")["status"] == "open"
+    assert {call[1] for call in issues.told()} == {"bd-1"}
+    assert project.plan.read_text().count("- [x]") == 3
 
 
 def list_refs(root: Path) -> list[str]:

@@ -323,3 +323,16 @@ def test_tasks_are_known_by_their_numbers(text: str, numbers: tuple[str, ...]) -
 def test_what_cannot_be_read_is_left_alone() -> None:
     assert annotate("plan.md", b"x" * 5_000_000).left_alone
     assert plan.read("plan.md", annotate("plan.md", b"").data).plan.tasks == ()
+
+
+def test_a_task_whose_text_names_no_file_gets_its_predicted_files_marked_so() -> None:
+    text = "## Phase 1: P\n- [ ] Task 1: Let the parser accept it\n- [ ] Task 2: Change `b.py`\n"
+    predicted = {"1.1": ("src/parser.py",), "1.2": ("src/other.py",)}
+    proposed = annotate("plan.md", text.encode(), None, predicted)
+    [phase] = proposed.phases
+    assert phase.parallel
+    assert [(task.files, task.predicted) for task in phase.tasks] == [
+        (("src/parser.py",), True),
+        (("b.py",), False),
+    ]
+    assert b"<!-- files: src/parser.py -->" in proposed.data

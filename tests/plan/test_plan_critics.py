@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from cases import each_case
 from weft import plan
 from weft.plan.critics import MOST_TASKS, AgentBounds, RepositoryFacts, criticise
@@ -67,6 +69,12 @@ def test_each_critic_finds_its_fault_at_the_line_of_the_task(
 @each_case("path", ["src/app.py", "src/", "src", "src/*.py", "**/app.py", "odd[[]1].py"])
 def test_a_file_a_directory_or_a_pattern_of_the_repository_exists(path: str) -> None:
     assert findings(one_task(f"files: {path}; check: x")) == []
+
+
+def test_a_split_may_name_the_new_files_of_its_story() -> None:
+    split = one_task("files: src/app.py, src/to_come.py; check: x")
+    assert [each.code for each in findings(split)] == ["no-such-path"]
+    assert findings(split, replace(FACTS, new=frozenset({"src/to_come.py"}))) == []
 
 
 @each_case(

@@ -12,11 +12,12 @@ from beads_issues import Issues
 from cases import each_case
 from store_helpers import go, hire
 from wait_until import wait_until
-from weft.errors import StaleFence
+from weft.errors import Refused, StaleFence
 from weft.model import HUMAN, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.runs.progress import read_progress
 from weft.store import Store, open_store
 from weft.store.attempt_end import finish
+from weft.store.attempt_reports import MOST_REPORTED, report_work
 from weft.store.event_log import read_events
 from weft.store.runs import submit_run
 from weft.store.tasks import approve, cancel, reject, retry, skip
@@ -334,3 +335,41 @@ def test_the_notes_of_an_issue_do_not_depend_on_its_holders(
     told = "worker w started 1970-01-01 00:00:05 UTC, took 1 s"
     assert issues.now("bd-1")["notes"] == f"weft: Too long.\n{told}"
     assert issues.now("bd-1")["status"] == "closed"
+
+
+@pytest.mark.parametrize("holders", ["one", "several"])
+def test_reported_work_becomes_a_single_issue_whoever_holds_the_tracker(
+    issues: Issues, store: Store, tracker: Callable[..., IssueTracker], holders: str
+) -> None:
+    """Weakened, each holder creates the issue again."""
+    issues.add("bd-1")
+    submit_run(store, NewRun(id=RUN, repo="r"), [NewTask(name="bd-1")], now=0)
+    hire(store)
+    report_work(store, go(store).fence, "--force\nit", "Two\x00lines", now=1)
+    issues.trouble("fail 9")
+    with pytest.raises(BeadsError):
+        tracker(HASTY).apply(news(store))
+    issues.no_more_trouble()
+    following = tracker()
+    for _ in range(3):
+        following.apply(news(store))
+        following = tracker() if holders == "several" else following
+    created = [call for call in issues.told() if call[0] == "create"]
+    assert created == [
+        [
+            "create",
+            "--title=--force it",
+            "--description=Two lines",
+            "--deps=discovered-from:bd-1",
+        ]
+    ]
+
+
+def test_a_task_reports_a_bounded_number_of_pieces_of_work(store: Store) -> None:
+    submit_run(store, NewRun(id=RUN, repo="r"), [NewTask(name="bd-1")], now=0)
+    hire(store)
+    fence = go(store).fence
+    for number in range(MOST_REPORTED):
+        report_work(store, fence, f"work {number}", "", now=1)
+    with pytest.raises(Refused, match="at most"):
+        report_work(store, fence, "one more", "", now=1)

@@ -222,6 +222,7 @@ def write_tools(briefing: Briefing) -> str:
         "`store_progress` tells how far you are; `poll_task` brings messages while you work.",
         "`claim_files` asks for a file you do not own, before you change it. If it is not granted, "
         "say so and stop.",
+        "`report_work` proposes work that you came across and that is not part of your task.",
     ]
     if briefing.stage == LEAD:
         lines = [

@@ -388,8 +388,8 @@ def _show_preview(project: Project, ahead: Ahead, as_json: bool) -> None:
 
 def _submit(project: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
     _cancel_restarted(project, store, ahead)
-    draft = ahead.draft if writes else replace(ahead.draft, plan_file=None)
-    if ahead.splits and draft.plan_file is not None:
+    draft = ahead.draft if writes else replace(ahead.draft, plan_files=())
+    if ahead.splits and draft.plan_files:
         # The marks of subtasks need a place in the file.
         plan_file.replace_content(Path(draft.upload.place), ahead.unsplit, draft.upload.source.data)
     submitted, preview = submit_draft(project, store, draft)

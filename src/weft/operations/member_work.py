@@ -312,6 +312,14 @@ def claim_files(
     }
 
 
+def report_work(
+    store: Store, who: Identity, fence: int, work: str, *, text: str = "", now: float
+) -> int:
+    """Record a piece of work that an attempt came across and leaves alone; return its task."""
+    get_own_lease(store, who, fence, now=now)
+    return attempt_reports.report_work(store, fence, work, text, now=now)
+
+
 def propose(store: Store, who: Identity, project: Project, step: Proposal) -> int:
     """Record the step with which an attempt ends; return its task. The last proposal counts.
 

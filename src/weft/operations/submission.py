@@ -26,7 +26,7 @@ from weft.runs.agent_readiness import find_offers, require_agents
 from weft.runs.plan_check import CheckedPlan, check, setting_of
 from weft.runs.preparation import PlanUpload, PreparedRun, RunOptions, prepare
 from weft.runs.progress import qualify_path
-from weft.runs.wanted_projections import find_file_projection, list_first_projections
+from weft.runs.wanted_projections import find_file_projections, list_first_projections
 from weft.store import Store
 from weft.store.limit_table import require_agreement
 from weft.store.projections import NewProjection
@@ -42,7 +42,7 @@ class RunDraft(Struct, frozen=True, kw_only=True):
     upload: PlanUpload
     options: RunOptions
     prepared: PreparedRun | None  # None: the server prepares it
-    plan_file: NewProjection | None  # the plan file that follows the run; None: left alone
+    plan_files: tuple[NewProjection, ...]  # of the plan file that follows the run
     state_file: NewProjection | None = None  # of `--state`
 
 
@@ -62,9 +62,9 @@ def draft_run(project: Project, checked: CheckedPlan, path: Path, options: RunOp
         spec=_read_spec(path, project.root),
     )
     prepared = prepare(project, checked, upload, options) if here else None
-    source = checked.reading.plan.source
-    plan_file = find_file_projection(path, source, options.format) if here else None
-    return RunDraft(upload=upload, options=options, prepared=prepared, plan_file=plan_file)
+    whole = checked.reading.plan
+    files = find_file_projections(path, whole, options.format) if here else ()
+    return RunDraft(upload=upload, options=options, prepared=prepared, plan_files=files)
 
 
 def preview_draft(project: Project, draft: RunDraft) -> Preview:
@@ -80,7 +80,8 @@ def preview_draft(project: Project, draft: RunDraft) -> Preview:
 def submit_draft(project: Project, store: Store, draft: RunDraft) -> tuple[Submitted, Preview]:
     if draft.prepared is None:
         return submit_upload(project, draft.upload, draft.options)
-    files = (draft.plan_file, draft.state_file)
+    state = () if draft.state_file is None else (draft.state_file,)
+    files = (*draft.plan_files, *state)
     submitted = submit_prepared(project, store, draft.prepared, files)
     return submitted, describe(project, store, draft.prepared)
 
@@ -122,7 +123,7 @@ def submit_prepared(
     project: Project,
     store: Store,
     prepared: PreparedRun,
-    files: Sequence[NewProjection | None] = (),
+    files: Sequence[NewProjection] = (),
 ) -> Submitted:
     require_agreement(store, project.config.stated)
     numbers = submit_run(

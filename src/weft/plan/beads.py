@@ -8,6 +8,7 @@ assigned to a person, and issues that need them, are listed as warnings and not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -55,6 +56,14 @@ class _Issue(Struct, frozen=True, kw_only=True):
     node: Node
     held: str  # why it is not taken; empty if it is
     deferred: bool  # its children are deferred with it
+
+
+_BEAD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)+(?:\.[0-9]+)*")
+
+
+def is_bead(id: str) -> bool:
+    """Tell whether the id of a task in a plan.md may be that of an issue: `bd-a1b2`."""
+    return _BEAD.fullmatch(id) is not None
 
 
 def is_own(assignee: str) -> bool:

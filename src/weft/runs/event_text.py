@@ -80,6 +80,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "team_opened": "▶ {of}{strategy} with {entrants} entrants",
     "token_created": "token {token} made for {name}: {scopes}",
     "token_revoked": "token {token} revoked",
+    "work_reported": "+ {of}proposes a task: {work}",
     "worker_told_to_leave": "worker {worker} was told to leave",
     "worker_departed": "worker {worker} left",
     "store_copied": "this store was copied; the copy goes on by itself",

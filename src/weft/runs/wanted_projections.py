@@ -9,6 +9,7 @@ from pathlib import Path
 
 from weft import plan
 from weft.model import State, TargetState, Task
+from weft.plan.beads import is_bead
 from weft.plan.plan_records import Plan, ReaderOptions, Source
 from weft.plan.writeback import match_tasks
 from weft.project.project import Project
@@ -28,17 +29,23 @@ from weft.store.runs import get_run
 from weft.store.tasks import retry
 
 
-def find_file_projection(
-    path: Path, source: Source, format: Source | None = None
-) -> NewProjection | None:
-    """Return the projection for a plan file of this machine; None for a pipe.
+def find_file_projections(
+    path: Path, whole: Plan, format: Source | None = None
+) -> tuple[NewProjection, ...]:
+    """Return the projections for a plan file of this machine; none for a pipe.
 
+    A plan.md beside a beads database is followed by its issues too, if tasks carry their ids.
     `format` is the format in which a person had the plan read, against its content.
     """
     if not path.is_file():
-        return None
-    name = ISSUE_TRACKER if source is Source.BEADS else PLAN_MARKS
-    return _of_file(name, path, format)
+        return ()
+    if whole.source is Source.BEADS:
+        return (_of_file(ISSUE_TRACKER, path, format),)
+    marks = _of_file(PLAN_MARKS, path, format)
+    has_beads = (path.absolute().parent / ".beads").is_dir()
+    if has_beads and any(task.named and is_bead(task.id) for task in whole.tasks):
+        return marks, _of_file(ISSUE_TRACKER, path, format)
+    return (marks,)
 
 
 def request_state_file(path: Path, format: Source | None = None) -> NewProjection:
@@ -65,13 +72,11 @@ def read_format(memory: Sequence[str]) -> Source | None:
     return Source(memory[0]) if memory else None
 
 
-def list_first_projections(
-    project: Project, files: Iterable[NewProjection | None]
-) -> list[NewProjection]:
+def list_first_projections(project: Project, files: Iterable[NewProjection]) -> list[NewProjection]:
     """List the projections of a new run; `files` are those of its plan."""
     notify = project.config.notify.command is not None
     return [
-        *(projection for projection in files if projection is not None),
+        *files,
         *([NewProjection(name=NOTIFICATIONS)] if notify else []),
     ]
 
@@ -91,12 +96,12 @@ def resume_projections(
     of `--state`; a file that was named before is kept up to date too.
     """
     there = get_run(store, run)
-    wanted: list[NewProjection | None] = []
+    wanted: list[NewProjection] = []
     format = find_format(store, run)
     if path is not None and writes:
         options = ReaderOptions(format=format)
-        source = plan.read(path.name, plan_file.read(path), options).plan.source
-        wanted += [find_file_projection(path, source, format)]
+        whole = plan.read(path.name, plan_file.read(path), options).plan
+        wanted += find_file_projections(path, whole, format)
     before = [Path(s.path) for s in list_projections(store, run) if s.name == PLAN_STATE]
     for file in [state_file] if state_file is not None else before:
         wanted += [request_state_file(file, format)]
@@ -113,7 +118,7 @@ def resume_projections(
     request_projections(
         store,
         run,
-        [projection for projection in wanted if projection is not None],
+        wanted,
         unwanted=() if writes else (PLAN_MARKS, ISSUE_TRACKER),
     )
 

@@ -6,11 +6,15 @@ A report under a fence that is not current is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from weft.errors import StaleFence
+from weft.errors import Refused, StaleFence
 from weft.store.database import Transaction
 from weft.store.leases import require_current
 from weft.store.store import writes
+
+MOST_REPORTED: Final = 20
+"""The pieces of work that the attempts of a task report: a person reads them all."""
 
 
 @writes
@@ -34,6 +38,17 @@ def report_all(
             continue
         tx.log("progress", {**data, "fence": fence}, now=now, run=task["run"], task=task["id"])
     return lost
+
+
+@writes
+def report_work(tx: Transaction, fence: int, work: str, text: str, *, now: float) -> int:
+    """Log a piece of work that a running attempt came across; return its task."""
+    _, task = require_current(tx, fence)
+    reported = tx.all("events_of_kind", run=task["run"], kind="work_reported")
+    if sum(row["task"] == task["id"] for row in reported) >= MOST_REPORTED:
+        raise Refused(f"A task reports at most {MOST_REPORTED} pieces of work.")
+    tx.event("work_reported", task, now=now, work=" ".join(work.split()), text=text)
+    return int(task["id"])
 
 
 @writes

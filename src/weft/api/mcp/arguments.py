@@ -116,6 +116,12 @@ class ClaimFiles(SentFields):
     fence: Fence = None
 
 
+class ReportWork(SentFields):
+    work: Annotated[Reason, Field(min_length=1, description="What is to be done, in a sentence.")]
+    text: Annotated[Reason, Field(description="More about it: where, and how you noticed.")] = ""
+    fence: Fence = None
+
+
 class GetReviews(SentFields):
     pass
 

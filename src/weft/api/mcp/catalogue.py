@@ -118,6 +118,7 @@ TOOLS: Final = {
         _tool("Wait for work or news", tools.poll_task),
         _tool("Tell progress or end", tools.store_progress),
         _tool("Ask for more files", tools.claim_files),
+        _tool("Report more work", tools.report_work),
         _tool("Why a task waits", tools.why, looks_only=True),
         _tool("List work in review", tools.get_reviews, looks_only=True),
         _tool("Show work in review", tools.get_review, looks_only=True),

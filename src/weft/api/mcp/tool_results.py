@@ -57,6 +57,11 @@ class FilesResult(Struct, frozen=True, kw_only=True):
     held: Mapping[str, int]  # the files that other tasks hold, with the number of the task
 
 
+class ReportedWork(Struct, frozen=True, kw_only=True):
+    task: int  # that it was found in
+    work: str
+
+
 class Reasons(Struct, frozen=True, kw_only=True):
     task: int
     state: State

@@ -26,6 +26,7 @@ from weft.api.mcp.tool_results import (
     PollResult,
     ProgressResult,
     Reasons,
+    ReportedWork,
     StepResult,
     SwarmMembers,
 )
@@ -229,6 +230,21 @@ async def claim_files(call: Call, given: arguments.ClaimFiles) -> tuple[str, Fil
         f"{path} (task {task})" if task else path for path, task in list(held.items())[:5]
     )
     return f"Others hold {who}; nothing was granted.", FilesResult(granted=False, held=held)
+
+
+async def report_work(call: Call, given: arguments.ReportWork) -> tuple[str, ReportedWork]:
+    """Report work that you came across and that is not part of your task; then go on with yours.
+
+    A person sees it as a proposed task. If the task comes from beads, it becomes a bead that was
+    discovered from that of your task.
+    """
+    fence = _fence(call, given.fence)
+    task = await call.ask(
+        member_work.report_work, fence, given.work, text=given.text, now=time.time()
+    )
+    return "Noted. Leave it alone, and go on with your task.", ReportedWork(
+        task=task, work=given.work
+    )
 
 
 async def why(call: Call, given: arguments.GetTask) -> tuple[str, Reasons]:

@@ -21,9 +21,11 @@ OPEN: Final = "open"
 IN_PROGRESS: Final = "in_progress"
 BLOCKED: Final = "blocked"
 CLOSED: Final = "closed"
+DISCOVERED: Final = "discovered-from"
 
 _OURS: Final = f"{OWN_ACTOR}: "  # begins our paragraph of an issue's notes
 _LONGEST: Final = 4000  # letters of that
+_LONGEST_TITLE: Final = 500  # what bd takes
 _FOLDER: Final = ".beads"
 _NOT_PASSED: Final = ("GIT_", "WEFT_")  # would point it at another repository; is not its business
 
@@ -45,6 +47,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     status: str = ""
     assignee: str = ""
     notes: str = ""
+    discovered: tuple[str, ...] = ()  # titles of the issues that were discovered from it
 
 
 class Beads(Struct, frozen=True, kw_only=True):
@@ -63,6 +66,17 @@ class Beads(Struct, frozen=True, kw_only=True):
         """Give an issue the wanted status, unless it has it."""
         for arguments in changes(issue, shown, wanted):
             self._call(*arguments, seconds=seconds)
+
+    def discover(self, issue: str, title: str, text: str, *, seconds: float) -> None:
+        """Create an issue that was discovered from another, unless it is there already."""
+        title, text = _clean(title)[:_LONGEST_TITLE], _clean(text)
+        if title in self.show([issue], seconds=seconds).get(issue, Shown()).discovered:
+            return
+        description = [f"--description={text}"] if text else []
+        self._call(
+            *("create", f"--title={title}", *description, f"--deps={DISCOVERED}:{issue}"),
+            seconds=seconds,
+        )
 
     def _call(self, *arguments: str, seconds: float) -> str:
         called = f"`bd {' '.join(arguments[:2])}`"
@@ -162,6 +176,11 @@ def _shown(output: str) -> dict[str, Shown]:
             status=_text(issue, "status"),
             assignee=_text(issue, "assignee"),
             notes=_text(issue, "notes"),
+            discovered=tuple(
+                _text(each, "title")
+                for each in issue.get("dependents") or ()
+                if isinstance(each, dict) and _text(each, "dependency_type") == DISCOVERED
+            ),
         )
         for issue in issues
         if isinstance(issue, dict) and "id" in issue

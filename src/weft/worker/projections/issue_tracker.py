@@ -2,12 +2,14 @@
 
 The wanted status of each issue is derived from the run as it is, and compared with `bd show` before
 `bd` is called to change it: a second holder repeats no change. A failed issue is tried again, each
-time later, and neither stops the run nor delays other issues.
+time later, and neither stops the run nor delays other issues. Work that an agent reports becomes an
+issue that was discovered from that of its task.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -20,7 +22,7 @@ from msgspec import Struct
 from weft.errors import WeftError
 from weft.formats import count, duration, listed
 from weft.model import BELOW_TEAM, Attempt, Event, State, Task, TaskKind
-from weft.plan.beads import OWN_ACTOR
+from weft.plan.beads import OWN_ACTOR, is_bead
 from weft.runs.progress import RunProgress
 from weft.store import Store
 from weft.store.event_log import list_of_kind, record_mirror_failure
@@ -41,7 +43,9 @@ from weft.workspace.locks import Lock
 
 log = logging.getLogger(__name__)
 
+_UNKNOWN: Final = re.compile("no issue|not found")  # in the message of a `bd show` that failed
 _SENT_BACK: Final = "task_sent_back"
+_WORK_REPORTED: Final = "work_reported"
 _TOGETHER: Final = 50  # issues `bd` is asked about at once
 _LONGEST: Final = 60.0  # seconds before a call is made again
 _LOCK_PAUSE: Final = 0.05  # seconds between two tries to lock
@@ -72,13 +76,24 @@ class IssueTracker:
     """The issues of a run. Keeps in memory the statuses that `bd` has stored."""
 
     def __init__(
-        self, beads: Beads, store: Store, run: str, *, lock: Path, pace: Pace | None = None
+        self,
+        beads: Beads,
+        store: Store,
+        run: str,
+        *,
+        lock: Path,
+        pace: Pace | None = None,
+        beside: bool = False,
     ) -> None:
+        """Follow a run; `beside`: of a plan.md, in which only some tasks carry ids of issues."""
         self._beads = beads
         self._store = store
         self._run = run
         self._lock = lock  # a single process at a time calls `bd` for the repository
         self._pace = pace or Pace()
+        self._beside = beside
+        self._strangers: set[str] = set()  # ids of the author's own, which `bd` does not know
+        self._found: dict[int, Event] | None = None  # reported work that `bd` may not have
         self._seen: dict[int, Task] = {}
         self._notes: dict[int, str] | None = None  # why tasks were sent back, once read
         self._wanted: dict[str, WantedStatus] = {}
@@ -102,6 +117,9 @@ class IssueTracker:
         for batch in batches:
             if time.monotonic() < news.deadline:
                 self._tell_locked(batch, news)
+        self._create_found(news)
+        if self._found:
+            raise BeadsError(f"bd has no issue for reported work: {self._last_failure}")
         if self._untold:
             names = ", ".join([*list(self._untold)[:3], *(["…"] if len(self._untold) > 3 else [])])
             raise BeadsError(
@@ -114,11 +132,19 @@ class IssueTracker:
     def _take_in(self, news: News) -> None:
         """Find the issues whose wanted status has changed."""
         notes = self._update_notes(news.events)
+        if self._found is None:
+            self._found = {}
+            news_of_work = list_of_kind(self._store, self._run, _WORK_REPORTED)
+        else:
+            news_of_work = [event for event in news.events if event.kind == _WORK_REPORTED]
+        self._found.update({event.id: event for event in news_of_work})
         fresh = [task for task in news.progress.tasks if self._seen.get(task.id) is not task]
         self._seen.update({task.id: task for task in fresh})
         epics = [task for task in fresh if task.request.kind is TaskKind.STORY]
         edges = list_run_edges(self._store, self._run) if any(map(_is_done, epics)) else []
         for task, wanted in _wanted(news.progress, fresh, notes, edges):
+            if self._beside and (task.name in self._strangers or not is_bead(task.name)):
+                continue
             if not is_id(task.name):
                 self._report(task.id, f"bd would not take {task.name[:80]!r} for an id.")
             elif self._wanted.get(task.name) != wanted:
@@ -151,10 +177,15 @@ class IssueTracker:
         try:
             shown = self._beads.show(issues, seconds=self._seconds(news))
         except BeadsError as error:
-            self._fail(issues, str(error))
-            return
+            if not (self._beside and len(issues) == 1 and _UNKNOWN.search(str(error))):
+                self._fail(issues, str(error))
+                return
+            shown = {}
         for issue in issues:
-            if issue not in shown:
+            if issue not in shown and self._beside:
+                self._strangers.add(issue)
+                del self._untold[issue], self._wanted[issue]
+            elif issue not in shown:
                 self._fail([issue], f"bd knows no issue {issue}.")
             elif time.monotonic() < news.deadline:
                 news.confirm()
@@ -167,6 +198,27 @@ class IssueTracker:
             self._fail([issue], str(error))
         else:
             del self._untold[issue]
+
+    def _create_found(self, news: News) -> None:
+        """Create an issue for each piece of reported work; those that fail are left for later."""
+        waiting = self._found or {}
+        for id, event in list(waiting.items()):
+            task = self._seen.get(event.task or 0)
+            if task is None or task.name not in self._wanted:  # has no issue
+                del waiting[id]
+                continue
+            if time.monotonic() >= news.deadline:
+                return
+            work, text = str(event.data["work"]), str(event.data["text"])
+            try:
+                with _locked(self._lock, self._seconds(news)) as alone:
+                    news.confirm()
+                    if alone:
+                        self._beads.discover(task.name, work, text, seconds=self._seconds(news))
+                        del waiting[id]
+            except (BeadsError, OSError) as error:
+                self._last_failure = str(error)
+                self._report(task.id, str(error))
 
     def _seconds(self, news: News) -> float:
         return max(0.1, min(self._pace.call, news.deadline - time.monotonic()))

@@ -30,6 +30,7 @@ from weft.store.projections import (
     fail_projection,
     is_held,
     list_open_projections,
+    list_projections,
     skip_projection,
     take_projection,
 )
@@ -237,7 +238,10 @@ class ProjectionLoop:
             if beads is None:
                 return "bd is not on the PATH; its issues are left as they are."
             lock = site.common / "weft" / "beads.lock"
-            return IssueTracker(beads, self._store, state.run, lock=lock)
+            names = {each.name for each in list_projections(self._store, state.run)}
+            return IssueTracker(
+                beads, self._store, state.run, lock=lock, beside=PLAN_MARKS in names
+            )
         if state.name == NOTIFICATIONS:
             if site.config.notify.command is None:
                 return "weft.toml has no [notify] command, so no notification is sent."
