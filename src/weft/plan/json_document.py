@@ -109,10 +109,12 @@ class JsonDocument:
                     raise NotJSON("Here a colon is expected", at)
                 at = self._skip(at + 1)
             inner, at = self._read(at, node, key, depth + 1)
-            if key in members:
-                self.doubled.append(inner)
-            members[str(key)] = inner
-            elements.append(inner)
+            if isinstance(key, int):
+                elements.append(inner)
+            else:
+                if key in members:
+                    self.doubled.append(inner)
+                members[key] = inner
             at = self._skip(at)
             if self._text.startswith(closing, at):
                 break

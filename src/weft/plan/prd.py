@@ -210,11 +210,13 @@ def _find_tasks(fields: Fields) -> Node | None:
     ]
     cure = 'To run another tag, copy its tasks to a file of its own, as {"tasks": […]}.'
     if rest and name != _OWN_TAG:
-        told = f"None of the tags is {_OWN_TAG!r}, and several have tasks: {shorten(name)}"
-        fields.error(root, "several-tags", f"{told}, {listed(rest, 5)}.", cure)
+        message = f"None of the tags is {_OWN_TAG!r}, and several have tasks: {shorten(name)}"
+        fields.error(root, "several-tags", f"{message}, {listed(rest, 5)}.", cure)
     elif rest:
-        told = f"Only the tasks of the tag {_OWN_TAG!r} are read, not those of {listed(rest, 5)}."
-        fields.warn(tags[name], "other-tags", told, cure)
+        message = (
+            f"Only the tasks of the tag {_OWN_TAG!r} are read, not those of {listed(rest, 5)}."
+        )
+        fields.warn(tags[name], "other-tags", message, cure)
     return tags[name]
 
 
