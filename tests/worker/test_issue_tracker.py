@@ -10,6 +10,7 @@ import pytest
 
 from beads_issues import Issues
 from cases import each_case
+from repositories import git
 from store_helpers import go, hire
 from wait_until import wait_until
 from weft.errors import Refused, StaleFence
@@ -54,6 +55,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def tracker(tmp_path: Path, issues: Issues, store: Store) -> Callable[..., IssueTracker]:
+    git(tmp_path, "init", "-q")  # the scratch files of a call lie in the git directory
+
     def make(pace: Pace = PATIENT) -> IssueTracker:
         beads = find_beads(tmp_path / "issues.jsonl", {"PATH": str(issues.place)})
         assert beads is not None
