@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -13,8 +14,18 @@ import pytest
 from api_http.git_host import GitHost
 from api_http.server_process import Server
 from repositories import commit_all, git, write
+from weft.git.http_backend import read_wants
+from weft.model import NewRun, NewTask
+from weft.store import Store
+from weft.store.admission import admit_task
 from weft.store.leases import release
+from weft.store.limit_table import list_limits, list_stopped, set_limit
+from weft.store.runs import cancel_run, submit_run
+from weft.store.tasks import get_task
 from weft.store.tokens import create_join_token, join_host, renew_host_token, revoke_token
+
+LARGE = 24 << 20  # bytes
+REQUEST = "application/x-git-upload-pack-request"
 
 
 def test_a_host_fetches_and_pushes_the_candidate_of_its_fence_once(host: GitHost) -> None:
@@ -81,16 +92,11 @@ def test_a_fence_that_has_ended_and_a_fence_of_another_host_are_refused(
     assert host.find(host.ref) == ""
 
 
-def test_only_tokens_of_hosts_and_admins_reach_the_repository(
-    host: GitHost, server: Server
-) -> None:
-    for token in (server.make_token("work"), "nonsense", server.make_token("read", tenant="t")):
+def test_only_tokens_of_hosts_reach_the_repository(host: GitHost, server: Server) -> None:
+    for token in (*map(server.make_token, ("admin", "work", "read")), "nonsense"):
         assert host.git("ls-remote", host.url, token=token).returncode != 0
     other = f"{server.url}/git/{'0' * 32}"
     assert host.git("ls-remote", other).returncode != 0
-    admin = server.make_token("admin")
-    assert host.git("ls-remote", host.url, token=admin).returncode == 0
-    assert host.push(f"HEAD:{host.ref}", token=admin).returncode != 0
     for path in ("config", "objects/info/packs", "HEAD", "../../etc/passwd", "info/refs"):
         answer = httpx.get(f"{host.url}/{path}", auth=("weft", host.token))
         assert answer.status_code == 404, path
@@ -176,6 +182,130 @@ def test_a_candidate_that_was_not_pushed_is_not_recorded(host: GitHost) -> None:
     )
     assert host.push(f"HEAD:{host.ref}").returncode == 0
     assert host.call("attempt_end.finish", host.fence, outcome) == 200
+
+
+def test_a_host_sees_and_fetches_the_commits_of_its_own_orders_alone(host: GitHost) -> None:
+    root = host.server.root
+    tree = git(root, "rev-parse", "HEAD^{tree}").strip()
+    private = git(root, "commit-tree", "-m", "private", tree).strip()
+    hidden = ("refs/weft/archive/r/t/1/x", "refs/stash", "refs/heads/private", "refs/heads/weft/r")
+    for ref in hidden:
+        git(root, "update-ref", ref, private)
+    try:
+        listed = host.git("ls-remote", host.url)
+        assert listed.returncode == 0, listed.stderr
+        head = git(root, "symbolic-ref", "HEAD").strip()
+        assert {line.split("\t")[1] for line in listed.stdout.splitlines()} == {"HEAD", head}
+        for wanted in (*hidden, private, tree):
+            for version in ("0", "2"):
+                asked = ("-c", f"protocol.version={version}", "fetch", host.url, f"{wanted}:got")
+                assert host.git(*asked).returncode != 0, (wanted, version)
+        assert host.git("cat-file", "-e", private).returncode != 0
+        assert host.git("fetch", host.url, "HEAD").returncode == 0
+    finally:
+        for ref in hidden:
+            git(root, "update-ref", "-d", ref)
+
+
+def submit_with_base(store: Store, host: GitHost, run: str, base: str) -> int:
+    new = NewRun(id=run, repo=host.repository, base=base)
+    return submit_run(store, new, [NewTask(name="a", files=("a",))], now=time.time())["a"]
+
+
+def test_a_host_fetches_a_commit_while_its_lease_is_about_it(host: GitHost) -> None:
+    root = host.server.root
+    tree = git(root, "rev-parse", "HEAD^{tree}").strip()
+    base = git(root, "commit-tree", "-m", "base", tree).strip()
+    with host.server.open_store() as store:
+        now = time.time()
+        release(store, host.fence, now=now, reason="another task")
+        task = submit_with_base(store, host, "far-run", base)
+        asked = ("fetch", host.url, f"{base}:refs/heads/got")
+        assert host.git(*asked).returncode != 0, "it has no lease of that run yet"
+        assert admit_task(store, host.worker, task, now=now)
+        done = host.git(*asked)
+        assert done.returncode == 0, done.stderr
+        cancel_run(store, "far-run", now=now)
+
+
+def test_the_wants_of_a_request_are_read_as_git_reads_them() -> None:
+    id = "a" * 40
+    packet = f"0032want {id}\n".encode()
+    assert len(packet) == 0x32
+    assert read_wants(b"0011command=fetch0001" + packet + b"0009done\n0000") == {id}
+    assert read_wants(b"0000" + packet.replace(b"0032", b"0032").upper().replace(b"WANT", b"want"))
+    assert read_wants(packet + b"zzzz") is None
+    assert read_wants(packet[:-3]) is None
+    assert read_wants(b"000awant x") is None
+
+
+def test_a_host_steers_its_own_task_alone_by_its_end(host: GitHost, server: Server) -> None:
+    """Home derives the rest: agents are not stopped, limits not halved, stages and agents given."""
+    stage = {"stage": "implement", "agent": "other", "demand": {}}
+    hop = {"agent": "other", "note": "", "args": {}, "tree": "1" * 40}
+    failed = {"state": "ready", "kind": "crash", "reason": "x"}
+    for wrong in (
+        {**failed, "then": stage},
+        {**failed, "kind": "handed_over", "then": stage, "hop": hop},
+        {**failed, "micro_usd": -5},
+        {**failed, "tokens": -1},
+        {**failed, "spent": {"usd:other": 5}},
+        {**failed, "files": ["dir/**", "work", ".weft/agents/a.md"], "sent_back": True},
+        {**failed, "files": ["weft.toml"]},
+        {**failed, "asked": [".weft/**"]},
+    ):
+        assert host.call("attempt_end.finish", host.fence, wrong) == 409, wrong
+    for path in (".weft/**", "weft.toml", "/weft.toml"):
+        assert host.call("leases.extend", host.fence, [path]) == 409, path
+    with server.open_store() as store:
+        set_limit(store, "provider:anthropic", 8, now=time.time())
+        before = list_limits(store, now=time.time())
+        ended = {
+            **failed,
+            "stops_agent": "implement",
+            "penalises": "anthropic",
+            "state": "parked",
+            "until": time.time() + 1e9,
+        }
+        assert host.call("attempt_end.finish", host.fence, ended) == 200
+        task = get_task(store, host.task)
+        assert task.until is not None
+        assert task.until < time.time() + 10 * 86_400
+        assert list_limits(store, now=time.time()) == before
+        assert not list_stopped(store, now=time.time())
+
+
+def test_a_revoked_host_is_refused_at_once_and_in_the_middle_of_a_fetch(
+    host: GitHost, server: Server
+) -> None:
+    (host.clone / "noise").write_bytes(os.urandom(LARGE))
+    base = commit_all(host.clone, "noise")
+    git(server.root, "fetch", "-q", str(host.clone), f"{base}:refs/weft/noise")
+    line = f"want {base}\n"
+    body = f"0011command=fetch0001{len(line) + 4:04x}{line}0009done\n0000"
+    with server.open_store() as store:
+        release(store, host.fence, now=time.time(), reason="another task")
+        task = submit_with_base(store, host, "large", base)
+        assert admit_task(store, host.worker, task, now=time.time())
+        got = 0
+        with httpx.stream(
+            "POST",
+            f"{host.url}/git-upload-pack",
+            content=body,
+            auth=("weft", host.token),
+            headers={"Git-Protocol": "version=2", "Content-Type": REQUEST},
+        ) as answer:
+            assert answer.status_code == 200
+            with suppress(httpx.RemoteProtocolError, httpx.ReadError):
+                for piece in answer.iter_raw(1 << 16):
+                    if not got:
+                        revoke_token(store, host.token_id, now=time.time())
+                    got += len(piece)
+                    time.sleep(0.05)  # a slow line: the rest would take much longer than a look
+        assert host.git("ls-remote", host.url).returncode != 0
+        cancel_run(store, "large", now=time.time())
+        git(server.root, "update-ref", "-d", "refs/weft/noise")
+    assert 0 < got < LARGE
 
 
 def test_a_renewed_or_revoked_token_of_a_host_ends(host: GitHost, server: Server) -> None:

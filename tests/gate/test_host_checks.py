@@ -53,7 +53,7 @@ def test_a_worker_that_stops_takes_no_check(store: Store, tmp_path: Path, stops:
     home = HomeRemote(
         url=str(tmp_path / "home.git"), token_file=tmp_path / "token", helper=tmp_path / "helper"
     )
-    transport = MirrorTransport(tmp_path / "mirror.git", home, read_no_settings)
+    transport = MirrorTransport(tmp_path / "mirror.git", home, read_no_settings, lambda commits: [])
     settings = config.parse("", {})
     opened = open_host_site(
         store, transport.mirror, "r", "far", transport, settings, {}, checks=True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from store_helpers import url as url
-from weft.api.host_rights import require_right
 from weft.errors import Forbidden, InputError, NotFound, Refused
+from weft.operations.host_rights import require_right
 from weft.operations.identity import Identity
 from weft.store import Store
 from weft.store.output_requests import (

@@ -17,6 +17,7 @@ from weft.git.http_backend import CandidateName
 from weft.git.refs import find_commits
 from weft.model import Task
 from weft.project.site import Site
+from weft.store import Store
 from weft.store.gate import find_landed
 from weft.store.runs import get_run
 from weft.store.tasks import list_related_commits
@@ -33,7 +34,7 @@ def fetch_for(site: Site, task: Task) -> None:
     """
     if site.transport is None:
         return
-    missing = _find_missing(site, _list_commits(site, task))
+    missing = _find_missing(site, list_start_commits(site.store, task))
     if missing or task.run is None or not _has_trunk(site, task.run):
         site.transport.fetch(task.run, missing)
     if task.run is not None:
@@ -70,19 +71,19 @@ def push_candidate(site: Site, order: Order, fence: int, commit: str | None) -> 
         site.transport.push(commit, name)
 
 
-def _list_commits(site: Site, task: Task) -> Iterator[str]:
+def list_start_commits(store: Store, task: Task) -> Iterator[str]:
     """Yield the commits that an attempt may start from.
 
     These are the base of its run, the commits that it merges, and the work of the task, of the
     tasks it needs and of the tasks of its story.
     """
     if task.run is not None:
-        base = get_run(site.store, task.run).base
+        base = get_run(store, task.run).base
         if base:
             yield base
     if task.request.merge is not None:
         yield from (task.request.merge.commit, task.request.merge.trunk)
-    yield from list_related_commits(site.store, task.id)
+    yield from list_related_commits(store, task.id)
 
 
 def _has_trunk(site: Site, run: str) -> bool:

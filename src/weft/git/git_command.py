@@ -213,10 +213,16 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings as environment variables, which outrank every configuration file."""
-    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings.items()):
+def as_variables(
+    settings: Mapping[str, str], repeated: Sequence[tuple[str, str]] = ()
+) -> dict[str, str]:
+    """Return settings as environment variables, which outrank every configuration file.
+
+    `repeated` are settings with several values, of which git reads the last first.
+    """
+    pairs = [*settings.items(), *repeated]
+    variables = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (key, value) in enumerate(pairs):
         variables[f"GIT_CONFIG_KEY_{number}"] = key
         variables[f"GIT_CONFIG_VALUE_{number}"] = value
     return variables

@@ -118,18 +118,6 @@ def push(mirror: Path, home: HomeRemote, commit: str, ref: str) -> None:
     raise NoAnswer(f"git could not push to {home.url}: {failure_reason(done)}.")
 
 
-def list_home_refs(mirror: Path, home: HomeRemote, prefix: str) -> dict[str, str]:
-    """Return the references of home below a prefix with their commits."""
-    done = _speak(mirror, home, "ls-remote", "--quiet", home.url, f"{prefix}*")
-    if done.status != 0:
-        raise NoAnswer(f"git could not list the references of {home.url}: {failure_reason(done)}.")
-    return {ref: commit for commit, _, ref in map(_split_line, done.output.splitlines())}
-
-
-def _split_line(line: str) -> tuple[str, str, str]:
-    return line.partition("\t")
-
-
 def list_old_refs(repository: Path, prefix: str, *, before: float) -> set[str]:
     """List the references below a prefix whose commits were made before a time."""
     shown = "--format=%(committerdate:unix) %(refname)"

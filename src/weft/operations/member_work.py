@@ -18,6 +18,7 @@ from weft.admission.retries import after_failure
 from weft.agents import proposal
 from weft.agents.agent import Agent
 from weft.agents.proposal import HandOverStep, Proposal, SleepStep
+from weft.attempt.outcome import find_unnamed_settings
 from weft.attempt.proposed_step import count_refused
 from weft.errors import AlreadyEnded, AtCapacity, Forbidden, InputError, Refused
 from weft.model import SWARM, TERMINAL, Outcome, State, Task, Worker
@@ -43,6 +44,7 @@ from weft.store.probe import probe
 from weft.store.runs import get_settings
 from weft.store.store import writes
 from weft.store.tasks import get_task
+from weft.words import full_label
 
 
 @writes
@@ -303,6 +305,7 @@ def claim_files(
     if not files:
         raise InputError("Say which paths.")
     wanted = [paths.normalise(file) for file in files]
+    refuse_more_files(tasks.get_task(store, lease.task), wanted)
     held = leases.extend(store, fence, wanted, now=now)
     return {
         file: holder
@@ -320,6 +323,15 @@ def report_work(
     return attempt_reports.report_work(store, fence, work, text, now=now)
 
 
+def refuse_more_files(task: Task, files: Sequence[str]) -> None:
+    """Raise `Refused` if a task may not claim these files besides its own."""
+    more = [file for file in files if file not in task.files]
+    if more and task.request.confined:
+        raise Refused(f"Task {full_label(task)} may change no more files than it was given.")
+    for file in find_unnamed_settings([file.lstrip("/") for file in more], task.files):
+        raise Refused(f"{file!r} is a setting of weft, which the task must name in `files:`.")
+
+
 def propose(store: Store, who: Identity, project: Project, step: Proposal) -> int:
     """Record the step with which an attempt ends; return its task. The last proposal counts.
 
@@ -328,7 +340,7 @@ def propose(store: Store, who: Identity, project: Project, step: Proposal) -> in
     if who.fence is None or who.task is None:
         raise Forbidden("Only an agent that weft started for a task ends with a step.")
     task = get_task(store, who.task)
-    problem = _find_problem(store, project, task, step)
+    problem = find_problem(store, project, task, step)
     if not problem:
         propose_step(store, who.fence, to_builtins(step), now=time.time())
         return who.task
@@ -338,11 +350,12 @@ def propose(store: Store, who: Identity, project: Project, step: Proposal) -> in
     raise InputError(problem + last)
 
 
-def _find_problem(store: Store, project: Project, task: Task, step: Proposal) -> str:
+def find_problem(store: Store, project: Project, task: Task, step: Proposal) -> str:
+    """Return the reason to refuse the step that an agent proposes; empty if it is allowed."""
     match step:
         case HandOverStep():
-            giver = _find_agent(store, project, task, task.agent or "")
-            receiver = _find_agent(store, project, task, step.agent)
+            giver = find_agent_of(store, project, task, task.agent or "")
+            receiver = find_agent_of(store, project, task, step.agent)
             return proposal.find_problem(step, giver, receiver) if giver else "It has no agent."
         case SleepStep():
             try:
@@ -352,7 +365,8 @@ def _find_problem(store: Store, project: Project, task: Task, step: Proposal) ->
     return ""
 
 
-def _find_agent(store: Store, project: Project, task: Task, name: str) -> Agent | None:
+def find_agent_of(store: Store, project: Project, task: Task, name: str) -> Agent | None:
+    """Return an agent with the file that counts for a task: that of its run, or of the checkout."""
     try:
         if task.run is None:
             return read_agent(project.root, name)

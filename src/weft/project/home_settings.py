@@ -1,7 +1,8 @@
-"""The settings of the checkout at home, for hosts that have none."""
+"""Facts of the repository at home, for hosts that have a mirror of it."""
 
 from __future__ import annotations
 
+from weft import git
 from weft.config import RunSettings
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent_file
@@ -16,3 +17,10 @@ def read_home_settings(project: Project) -> RunSettings:
     return RunSettings(
         gate=config.gate, workspace=config.workspace, commit=config.commit, agents=files
     )
+
+
+@hosted("read")
+def find_kept(project: Project, commits: list[str]) -> list[str]:
+    """Return those of the commits that home keeps below `refs/weft/`."""
+    kept = set(git.list_refs(project.root, "refs/weft/").values())
+    return sorted(kept & set(commits))

@@ -36,8 +36,8 @@ class Transport(Protocol):
 
     use: MirrorUse
 
-    def list_kept(self) -> frozenset[str]:
-        """Return the commits that home keeps below `refs/weft/`."""
+    def find_kept(self, commits: Collection[str]) -> frozenset[str]:
+        """Return those of the commits that home keeps below `refs/weft/`."""
         ...
 
     def fetch(self, run: str | None, commits: Collection[str]) -> None:

@@ -31,14 +31,13 @@ from weft.git.http_backend import CandidateName
 from weft.git.mirror import (
     HomeRemote,
     fetch,
-    list_home_refs,
     open_mirror,
     push,
     try_to_fetch,
     write_helper,
 )
 from weft.model import RandomId
-from weft.project.home_settings import read_home_settings
+from weft.project.home_settings import find_kept, read_home_settings
 from weft.project.mirror_use import MirrorUse, taking_mirror
 from weft.project.project import Project
 from weft.store.remote_calls import Unreadable, convert, decode
@@ -299,10 +298,15 @@ class MirrorTransport:
     """The way between the mirror of this host and the repository of home."""
 
     def __init__(
-        self, mirror: Path, home: HomeRemote, read_settings: Callable[[], RunSettings]
+        self,
+        mirror: Path,
+        home: HomeRemote,
+        read_settings: Callable[[], RunSettings],
+        find_kept: Callable[[list[str]], list[str]],
     ) -> None:
         self.mirror = mirror
         self.read_settings = read_settings
+        self._find_kept = find_kept
         self._home = home
         self._turn = threading.Lock()  # git locks references: fetches take turns
         self.use = _open_mirror(self.mirror)
@@ -318,8 +322,8 @@ class MirrorTransport:
     def push(self, commit: str, name: CandidateName) -> None:
         push(self.mirror, self._home, commit, name.ref)
 
-    def list_kept(self) -> frozenset[str]:
-        return frozenset(list_home_refs(self.mirror, self._home, "refs/weft/").values())
+    def find_kept(self, commits: Collection[str]) -> frozenset[str]:
+        return frozenset(self._find_kept(sorted(commits)))
 
 
 def open_server_transport(
@@ -329,4 +333,5 @@ def open_server_transport(
     mirror = files.mirrors / f"{known.repository}.git"
     url = f"{project.store_url}/git/{known.repository}"
     home = HomeRemote(url=url, token_file=files.token, helper=files.helper)
-    return MirrorTransport(mirror, home, partial(read_home_settings, project))
+    settings, kept = partial(read_home_settings, project), partial(find_kept, project)
+    return MirrorTransport(mirror, home, settings, kept)

@@ -179,6 +179,13 @@ def _require_wanted(tx: Transaction, fence: int) -> Row:
     return order
 
 
+@reads
+def find_ordered_head(tx: Transaction, fence: int) -> str | None:
+    """Return the commit that a worker host checks under this fence; None: no order has it."""
+    order = tx.one("check_order_under", fence=fence)
+    return None if order is None else str(order["head"])
+
+
 def is_ordered(tx: Transaction, fence: int) -> bool:
     """Return True if a worker host runs the check with this fence, False if home runs it."""
     return tx.one("check_order_under", fence=fence) is not None

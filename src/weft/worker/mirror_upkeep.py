@@ -63,7 +63,8 @@ def tend_mirrors(site: Site, host: str, most: int = MOST) -> bool:
     with site.transport.use.alone() as free:
         if not free or any(lease.host == host for lease in list_open(site.store)):
             return False
-        kept = site.transport.list_kept()
+        own = git.list_refs(site.common, BRANCHES, ARCHIVE)
+        kept = site.transport.find_kept(frozenset(own.values()))
         _drop_trunks(site)
         _drop_work(site, kept)
         _remove_attempts(site, _OLD)

@@ -1,8 +1,10 @@
 """`/git/<id>`: the repository of this server, for the git of worker hosts.
 
-Fetches are open to hosts and admins. A push creates one candidate, for an open fence of the host
-that pushes: the start of its body is read before git gets a byte. Bodies are streamed, under these
-bounds: a push has at most 1 GB, a request for objects 32 MB, unpacked; the command of a push comes
+A host fetches HEAD, the trunks of the runs it works for and the commits that its open leases are
+about; other references do not exist for it, and other objects are refused by id. A push creates one
+candidate, for an open fence of the host that pushes: the start of its body is read before git gets
+a byte. A host whose token is revoked is refused at once, also in the middle of a transfer. Bounds:
+a push has at most 1 GB, a request for objects 4 MB, unpacked; the command of a push comes
 within 20 seconds; each request takes at most 10 minutes; 8 run at once, 4 of a token.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 import zlib
 from collections.abc import AsyncIterator
 from typing import Final
@@ -21,20 +24,30 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from weft import git
-from weft.api.host_rights import is_own
 from weft.api.http.guard import GIT, TOKEN
 from weft.api.http.problem_details import MEDIA_TYPE, Rejected, describe, encode
 from weft.api.threads import Shares
-from weft.errors import Forbidden, NotFound, StaleFence, WeftError
-from weft.git.http_backend import MOST_ASKED, MOST_PUSHED, make_environment, read_push
+from weft.errors import Forbidden, NotFound, StaleFence, StoreError, Unauthenticated, WeftError
+from weft.git.http_backend import (
+    CANDIDATES,
+    MOST_ASKED,
+    MOST_PUSHED,
+    make_environment,
+    may_fetch,
+    read_push,
+    read_wants,
+)
+from weft.git.refs import find_symbolic_target
 from weft.model import LeaseState
-from weft.operations.identity import ADMIN, Identity, from_token, has
+from weft.operations.host_rights import FetchRights, is_own, read_fetch_rights
+from weft.operations.identity import Identity, from_token
 from weft.process.piped_program import open_program
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.leases import get_lease
 from weft.store.tokens import get_token
+from weft.workspace.names import trunk_ref
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +55,7 @@ _FETCH: Final = "git-upload-pack"
 _PUSH: Final = "git-receive-pack"
 _SECONDS: Final = 600.0
 _AT_ONCE: Final = 8
+_LOOK: Final = 1.0  # seconds between two looks at the token during a transfer
 _START: Final = 4096  # bytes in which the command of a push fits
 _START_SECONDS: Final = 20.0
 _PROBE: Final = b"0000"  # before a large push, git asks with an empty one whether it may push
@@ -71,6 +85,7 @@ class GitEndpoint:
         self._project = project
         self._store = store
         self._seconds = seconds
+        self._common = git.common_directory(project.root)
         self._running = anyio.CapacityLimiter(_AT_ONCE)
         self._shares = Shares(_AT_ONCE // 2)
 
@@ -79,11 +94,15 @@ class GitEndpoint:
         try:
             who = await run_sync(lambda: from_token(get_token(self._store, token)))
             request = await run_sync(self._admit, who, scope)
+            rights = await run_sync(self._read_rights, who)
             body = _read_body(receive, MOST_PUSHED if request.is_push else MOST_ASKED)
             if request.is_packed:
                 body = _unpack(body)
             start = b""
-            if request.file == _PUSH:
+            if request.file == _FETCH:
+                start = b"".join([piece async for piece in body])
+                await run_sync(self._require_wants, rights, start)
+            elif request.file == _PUSH:
                 start = await _read_start(body, min(_START_SECONDS, self._seconds))
             if request.file == _PUSH and start != _PROBE:
                 await run_sync(self._require_candidate, who, start)
@@ -94,11 +113,11 @@ class GitEndpoint:
             return await _refuse(send, *describe(error))
         async with self._shares.share(token), self._running:
             with anyio.move_on_after(self._seconds):
-                await self._serve(request, who, start, body, send)
+                await self._serve(request, who, rights, start, body, send)
 
     def _admit(self, who: Identity, scope: Scope) -> GitRequest:
         id, _, file = scope["path"].removeprefix(GIT).partition("/")
-        if who.worker is None and not has(who, ADMIN):
+        if who.worker is None:
             raise Forbidden("Only a worker host fetches here; `weft worker` joins one.")
         if id != get_repository(self._project.root, self._store):
             raise NotFound("There is no such repository here.")
@@ -111,11 +130,25 @@ class GitEndpoint:
         known = [("GET", "info/refs", f"service={service}") for service in (_FETCH, _PUSH)]
         if asked not in (*known, ("POST", _FETCH, ""), ("POST", _PUSH, "")):
             raise NotFound("Only git's own protocol is spoken here.")
-        if request.is_push and who.worker is None:
-            raise Forbidden("Only a worker host pushes here.")
         if "content-encoding" in headers and (request.file == _PUSH or not request.is_packed):
             raise Rejected(415, "A push is not compressed as a whole, a request at most by gzip.")
         return request
+
+    def _read_rights(self, who: Identity) -> FetchRights:
+        return read_fetch_rights(self._store, who, now=time.time())
+
+    def _list_shown(self, rights: FetchRights) -> list[str]:
+        """List the references that exist for a host."""
+        head = find_symbolic_target(self._common, "HEAD")
+        return [*map(trunk_ref, sorted(rights.runs)), *([] if head is None else [head])]
+
+    def _require_wants(self, rights: FetchRights, body: bytes) -> None:
+        """Raise unless a request wants commits of the host's own leases alone."""
+        wants = read_wants(body)
+        if wants is None or not may_fetch(
+            self._common, wants, rights.commits, self._list_shown(rights)
+        ):
+            raise Forbidden("A worker host fetches the commits of its own tasks and checks alone.")
 
     def _require_candidate(self, who: Identity, start: bytes) -> None:
         """Raise unless a push creates the candidate of an open fence of this host."""
@@ -159,27 +192,42 @@ class GitEndpoint:
         self,
         request: GitRequest,
         who: Identity,
+        rights: FetchRights,
         start: bytes,
         body: AsyncIterator[bytes],
         send: Send,
     ) -> None:
-        common = git.common_directory(self._project.root)
+        shown = await run_sync(self._list_shown, rights)
         environment = make_environment(
-            common,
+            self._common,
             request.file,
             method=request.method,
             query=request.query,
             headers=request.headers,
             user=who.worker or who.name,
+            shown=[*shown, CANDIDATES] if request.is_push else shown,
         )
         arguments = ("git", "http-backend")
         async with (
-            open_program(arguments, directory=common, environment=environment) as program,
+            open_program(arguments, directory=self._common, environment=environment) as program,
             anyio.create_task_group() as group,
         ):
             group.start_soon(_feed, program, start, body)
+            group.start_soon(self._end_revoked, who, group.cancel_scope)
             await _answer(program, send)
             group.cancel_scope.cancel()
+
+    async def _end_revoked(self, who: Identity, transfer: anyio.CancelScope) -> None:
+        """End a transfer soon after the token of its host is revoked."""
+        while True:
+            await anyio.sleep(_LOOK)
+            try:
+                await run_sync(self._read_rights, who)
+            except Unauthenticated:
+                transfer.cancel()
+                return
+            except StoreError as error:
+                log.warning("could not look at the token of %s: %s", who.worker, error)
 
 
 async def _read_body(receive: Receive, most: int) -> AsyncIterator[bytes]:

@@ -25,9 +25,6 @@ import anyio
 from fastapi import APIRouter, Query, Request, Response
 
 from weft import __version__, errors
-from weft.api.host_candidate import require_sound
-from weft.api.host_rights import require_right
-from weft.api.host_tools import require_tool_rights
 from weft.api.http import problem_details
 from weft.api.http.event_stream import EventFilter
 from weft.api.http.requests import (
@@ -42,6 +39,8 @@ from weft.api.http.requests import (
     parts_of,
 )
 from weft.errors import InputError, WeftError
+from weft.operations.host_outcome import derive_outcome
+from weft.operations.host_rights import require_more_files, require_right, require_tool_rights
 from weft.operations.identity import ADMIN, READ, Identity, need
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
@@ -187,11 +186,15 @@ def _serve_host(
         bound.apply_defaults()
         given = bound.arguments
         require_right(store, who, verb.name, given, get_repository(project.root, store))
-        if verb.name == "attempt_end.finish":
-            require_sound(store, project, given["fence"], given["outcome"])
-        elif verb.name == "tokens.create_token":
-            require_tool_rights(store, project, given)
-        return store.call(verb, args, kwargs)
+        match verb.name:
+            case "attempt_end.finish":
+                fence, reported = given["fence"], given["outcome"]
+                given["outcome"] = derive_outcome(store, project, fence, reported, now=now)
+            case "leases.extend":
+                require_more_files(store, given["fence"], given["files"])
+            case "tokens.create_token":
+                require_tool_rights(store, project, given)
+        return store.call(verb, bound.args[1:], bound.kwargs)
 
     return _carry_out(verb, carry_out, _read(body), who, now)
 
