@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shutil
 import socket
 import threading
@@ -26,7 +25,6 @@ from cli.shell import TRY
 from repositories import make_repository
 from wait_until import PATIENCE, wait_until
 from weft.api.http.app import create_app
-from weft.api.http.connections import ConnectionBounds
 from weft.api.http.guard import Bounds
 from weft.api.http.socket import bind, listen
 from weft.project.project import get_local_project
@@ -35,8 +33,7 @@ from weft.runs.preparation import PlanUpload, RunOptions
 from weft.store.remote_store import body_of
 from weft.store.tokens import create_token
 
-SMALL = ConnectionBounds(unknown=6, unknown_of_address=4, known=5, of_token=3)
-HASTY = Bounds(body=1000, call=4000, bodies=8000, body_seconds=1.0)
+HASTY = Bounds(body=1000, call=4000, body_seconds=1.0)
 
 
 class Small:
@@ -67,7 +64,7 @@ def small(tmp_path: Path) -> Iterator[Small]:
     root = make_repository(tmp_path / "project")
     project = get_local_project(root, {"WEFT_STORE": f"sqlite:///{tmp_path / 'weft.db'}"})
     with project.open_store() as store, bind("127.0.0.1", 0) as listening:
-        app = create_app(project, store, bounds=HASTY, connections=SMALL)
+        app = create_app(project, store, bounds=HASTY)
         tokens = [
             create_token(store, name=name, scopes=("admin",), now=time.time())[1]
             for name in ("one", "two", "three")
@@ -146,59 +143,6 @@ def test_a_slow_body_has_a_time_limit(small: Small) -> None:
             finally:
                 over.set()
                 thread.join()
-
-
-def test_a_token_has_so_many_requests_at_once_and_others_theirs(small: Small) -> None:
-    with ExitStack() as stack:
-
-        def follow(token: str) -> int:
-            connection = stack.enter_context(small.connect())
-            connection.sendall(head("GET", "/v1/events", token))
-            return status(connection)
-
-        one, two, three = small.tokens
-        assert [follow(one) for _ in range(4)] == [200, 200, 200, 429]
-        assert follow(two) == 200
-        assert [follow(two), follow(three)] == [200, 503], "five are under way"
-        assert b" 200 " in small.health()
-    wait_until(lambda: _answers(small, three), "there is room again")
-
-
-def _answers(small: Small, token: str) -> bool:
-    with small.connect() as connection:
-        connection.sendall(head("GET", "/v1/me", token))
-        return status(connection) == 200
-
-
-def test_idle_connections_of_an_address_close_the_oldest_not_the_door(small: Small) -> None:
-    with ExitStack() as stack:
-        known = stack.enter_context(small.connect())
-        known.sendall(head("GET", "/v1/me", small.tokens[0]))
-        assert status(known) == 200
-        idle = [stack.enter_context(small.connect()) for _ in range(20)]
-        for connection in idle:
-            with suppress(OSError):
-                connection.sendall(b"GET /v1/me HTTP/1.1\r\nHost: loc")
-        assert b" 200 " in small.health()
-        assert small.connections() <= SMALL.unknown_of_address + 2, "also those of the other two"
-        assert status(idle[0]) == 0, "the oldest was closed"
-        known.sendall(head("GET", "/v1/me", small.tokens[0]))
-        assert status(known) == 200, "a connection with a good token stays"
-
-
-def test_bodies_of_one_token_wait_for_each_other(small: Small) -> None:
-    """Two large ones at once are more than a token may have; other tokens are not held up."""
-    about = ("Content-Type: application/json", "Content-Length: 3000")
-    path = "/v1/verbs/tasks.get_task"
-    with small.connect() as first, small.connect() as second, small.connect() as other:
-        first.sendall(head("POST", path, small.tokens[0], *about))
-        wait_until(lambda: _answers(small, small.tokens[0]))
-        second.sendall(head("POST", path, small.tokens[0], *about) + b" " * 3000)
-        other.sendall(head("POST", path, small.tokens[1], *about) + b" " * 3000)
-        assert status(other) == 422, "read, and no call"
-        assert status(second) in (422, 503)
-        assert select.select([first], [], [], 0)[0], "the first was answered before"
-        assert status(first) == 408
 
 
 def test_thousands_of_bad_tokens_and_large_bodies_keep_nobody_out(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store_helpers import url
-from weft.api.http.own_token import keep_own_token
+from weft.api.http.auth import keep_own_token
 from weft.errors import InputError
 from weft.project.server_address import token_file
 from weft.store import Store

@@ -8,6 +8,7 @@ a sentence that says so; any other answer, such as 404 for a member that is not 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,43 +52,8 @@ HTTP: Mapping[str, tuple[frozenset[str], object]] = {
     "POST /v1/tasks": (WORKERS, {"text": "x"}),
     "GET /v1/tasks": (READERS, None),
     "GET /v1/tasks/{task}": (KNOWN, None),
-    "POST /v1/tasks/{task}/claim": (WORKERS, {}),
-    "POST /v1/tasks/{task}/accept": (WORKERS, {}),
-    "POST /v1/tasks/{task}/reject": (WORKERS, {}),
-    "POST /v1/tasks/{sent}/release": (OWNERS, {"fence": "{fence}"}),
-    "POST /v1/tasks/{task}/progress": (HOLDERS, {"fence": "{fence}", "text": "x"}),
-    "POST /v1/tasks/{sent}/finish": (OWNERS, {"fence": "{fence}", "status": "completed"}),
-    "POST /v1/tasks/{task}/files": (HOLDERS, {"fence": "{fence}", "files": ["a"]}),
-    "POST /v1/tasks/{task}/messages": (WORKERS, {"text": "x"}),
-    "GET /v1/tasks/{task}/messages": (OWN_AGENTS, None),
-    "GET /v1/tasks/{task}/why": (KNOWN, None),
-    "GET /v1/tasks/{task}/logs": (KNOWN, None),
-    "GET /v1/tasks/{task}/diff": (KNOWN, None),
-    "GET /v1/tasks/{task}/review": (KNOWN, None),
-    "GET /v1/reviews": (READERS, None),
-    "POST /v1/agents": (JOINERS, {"name": "x"}),
-    "GET /v1/agents": (READERS, None),
-    "GET /v1/agents/{member}": (READERS, None),
-    "POST /v1/agents/{member}/ping": (OWNERS, {}),
-    "POST /v1/agents/{spare}/close": (OWNERS, {}),
-    "GET /v1/me": (KNOWN, None),
     "POST /v1/poll": (WORKERS, {"wait_ms": 0}),
-    "GET /v1/messages": (WORKERS, None),
-    "POST /v1/agents/{member}/messages": (WORKERS, {"text": "x"}),
-    "POST /v1/runs": (ADMINS, {"plan": PLAN}),
-    "GET /v1/runs": (READERS, None),
-    "GET /v1/runs/{run}": (READERS, None),
-    "GET /v1/limits": (READERS, None),
-    "GET /v1/queue": (READERS, None),
-    "GET /v1/cost": (READERS, None),
     "GET /v1/events": (KNOWN, None),
-    "POST /v1/tokens": (ADMINS, {"name": "x", "scopes": ["read"]}),
-    "GET /v1/tokens": (ADMINS, None),
-    "DELETE /v1/tokens/{token}": (ADMINS, None),
-    # Open to tokens of hosts alone: `test_git_endpoint`.
-    "POST /v1/hosts": (frozenset(), {"name": "x"}),
-    "POST /v1/hosts/token": (frozenset(), {}),
-    "POST /v1/hosts/token/confirmation": (frozenset(), {}),
 }
 MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "join_swarm": (JOINERS, {"name": "x"}),
@@ -101,17 +67,9 @@ MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "store_progress": (HOLDERS, {"text": "x", "fence": "{fence}"}),
     "claim_files": (HOLDERS, {"files": ["a"], "fence": "{fence}"}),
     "report_work": (HOLDERS, {"work": "x", "fence": "{fence}"}),
-    "why": (KNOWN, {"task": "{task}"}),
-    "get_reviews": (READERS, {}),
-    "get_review": (KNOWN, {"task": "{task}"}),
-    "answer_comment": (
-        HOLDERS,
-        {"comment": 1, "answer": "handled", "reason": "x", "fence": "{fence}"},
-    ),
     "hand_over": (OWN_AGENTS, {"agent": "nobody"}),
     "ask": (OWN_AGENTS, {"question": "x"}),
     "sleep": (OWN_AGENTS, {"until": "1h"}),
-    "submit_plan": (ADMINS, {"plan": PLAN}),
 }
 NO_TASK: Mapping[str, object] = {"task": "no-such-run/1"}
 IN_REVIEW: Mapping[str, object] = {"candidate": "{candidate}"}
@@ -134,6 +92,45 @@ OPERATION_RULES: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "remove_comment": (ADMINS, {**IN_REVIEW, "comment": 1}),
     "send_round": (ADMINS, IN_REVIEW),
     "accept_candidate": (ADMINS, IN_REVIEW),
+    "answer_comment": (
+        HOLDERS,
+        {"comment": 1, "answer": "handled", "reason": "x", "fence": "{fence}"},
+    ),
+    "submit_plan": (ADMINS, {"plan": PLAN}),
+    "claim": (WORKERS, {"id": "{task}"}),
+    "accept": (WORKERS, {"id": "{task}"}),
+    "decline": (WORKERS, {"id": "{task}"}),
+    "release": (OWNERS, {"id": "{sent}", "fence": "{fence}"}),
+    "progress": (HOLDERS, {"id": "{task}", "fence": "{fence}", "text": "x"}),
+    "finish": (OWNERS, {"id": "{sent}", "fence": "{fence}", "status": "completed"}),
+    "claim_task_files": (HOLDERS, {"id": "{task}", "fence": "{fence}", "files": ["a"]}),
+    "write_to_task": (WORKERS, {"id": "{task}", "text": "x"}),
+    "read_task_messages": (OWN_AGENTS, {"id": "{task}"}),
+    "join": (JOINERS, {"name": "x"}),
+    "list_members": (READERS, {}),
+    "get_member": (READERS, {"id": "{member}"}),
+    "ping": (OWNERS, {"id": "{member}"}),
+    "close_member": (OWNERS, {"id": "{spare}"}),
+    "me": (KNOWN, {}),
+    "read_messages": (WORKERS, {}),
+    "write_to_member": (WORKERS, {"id": "{member}", "text": "x"}),
+    "get_runs": (READERS, {}),
+    "get_run_state": (READERS, {"id": "{run}"}),
+    "limits": (READERS, {}),
+    "queue": (READERS, {"most": 3}),
+    "cost": (READERS, {}),
+    "get_reviews": (READERS, {}),
+    "get_review": (KNOWN, {"task": "{task}"}),
+    "why": (KNOWN, {"task": "{task}"}),
+    "logs": (KNOWN, {"task": "{task}", "most": 5}),
+    "diff": (KNOWN, {"task": "{task}"}),
+    "create_token": (ADMINS, {"name": "x", "scopes": ["read"]}),
+    "list_tokens": (ADMINS, {}),
+    "revoke_token": (ADMINS, {"id": "{token}"}),
+    # Open to tokens of hosts alone: `test_git_endpoint`.
+    "join_as_host": (frozenset(), {"name": "x"}),
+    "renew_own_token": (frozenset(), {}),
+    "confirm_own_token": (frozenset(), {}),
 }
 """The operations of the registry, which have the same rule on every face."""
 
@@ -218,8 +215,7 @@ def _filled(value: Any, named: Mapping[str, str | int]) -> Any:
 
 def _status(client: Client, operation: str, body: object, named: Mapping[str, str | int]) -> int:
     method, path = operation.split(" ")
-    # /v1/me is asked without a member: with another's it is refused to everybody else.
-    member = {} if path == "/v1/me" else {"X-Weft-Agent": str(named["member"])}
+    member = {"X-Weft-Agent": str(named["member"])}
     asked = {} if body is None else {"json": _filled(body, named)}
     with client.http.stream(method, path.format(**named), headers=member, **asked) as answer:
         return answer.status_code
@@ -247,17 +243,15 @@ def _documented(server: Server) -> set[str]:
 
 
 def _anonymous(operation: str) -> str:
-    """An operation of the table, as the document spells its path."""
-    names = ("task", "sent", "member", "spare", "run", "token")
-    for name in names:
-        operation = operation.replace(f"{{{name}}}", "{id}")
-    return operation
+    """A method and a path, whatever its parts are called."""
+    return re.sub(r"{\w+}", "{}", operation)
 
 
 def test_every_operation_of_every_face_has_a_rule(rights: RightsServer) -> None:
-    routes = {f"POST /v1/{name}" for name in OPERATIONS}
-    assert {_anonymous(one) for one in HTTP} | routes == _documented(rights.server)
-    assert {*MCP, *OPERATIONS} == set(TOOLS)
+    routes = {f"{one.method} /v1{one.path}" for one in OPERATIONS.values()}
+    offered = {_anonymous(one) for one in {*HTTP, *routes}}
+    assert offered == {_anonymous(one) for one in _documented(rights.server)}
+    assert {*MCP, *(one.name for one in OPERATIONS.values() if one.is_tool)} == set(TOOLS)
     assert set(OPERATION_RULES) == set(OPERATIONS)
 
 
@@ -267,15 +261,30 @@ def test_an_operation_has_the_same_right_on_every_face(rights: RightsServer, nam
     allowed, given = OPERATION_RULES[name]
     project = get_local_project(rights.server.root, {"WEFT_STORE": rights.server.store_url})
 
+    operation = OPERATIONS[name]
+
     def over_http(client: Client) -> bool:
-        return _status(client, f"POST /v1/{name}", given, rights.named) not in (401, 403)
+        fields = _filled(given, rights.named)
+        path = f"/v1{operation.path}".format(**fields)
+        rest = {key: value for key, value in fields.items() if f"{{{key}}}" not in operation.path}
+        asks = operation.method == "GET"
+        # `me` is asked without a member: with another's it is refused to everybody else.
+        member = {} if name == "me" else {"X-Weft-Agent": str(rights.named["member"])}
+        answer = client.http.request(
+            operation.method,
+            path,
+            params=rest if asks else None,
+            json=None if asks else rest,
+            headers=member,
+        )
+        assert "malformed" not in answer.text, answer.text
+        return answer.status_code not in (401, 403)
 
     def as_tool(client: Client) -> bool:
         said = _tool(client, name, given, rights.named)
         return not any(refusal in said for refusal in REFUSALS)
 
     def beside_the_store(client: Client) -> bool:
-        operation = OPERATIONS[name]
         with rights.server.open_store() as store:
             try:
                 who = from_token(identify(store, client.token, now=time.time()))
@@ -287,7 +296,8 @@ def test_an_operation_has_the_same_right_on_every_face(rights: RightsServer, nam
                 return True  # it was allowed, and there is no such thing
             return True
 
-    for face in (over_http, as_tool, beside_the_store):
+    faces = (over_http, as_tool, beside_the_store) if operation.is_tool else (over_http,)
+    for face in faces:
         permitted = {kind for kind, client in rights.clients.items() if face(client)}
         assert permitted == allowed, face.__name__
 
@@ -297,8 +307,9 @@ def test_a_tool_is_listed_for_the_callers_that_may_use_it() -> None:
     worker = list_tools(Identity("t", "t", frozenset({"work"})))
     agent = list_tools(Identity("t", "t", frozenset({"read"}), fence=1, task=1))
     assert admin == list(TOOLS)
-    assert set(worker) == {*MCP, "cancel", "message"}
-    assert set(agent) == set(MCP)
+    tools = [one for one in OPERATIONS.values() if one.is_tool]
+    assert set(worker) == {*MCP, *(one.name for one in tools if one.right != "admin")}
+    assert set(agent) == {*MCP, *(one.name for one in tools if one.right == "own")}
 
 
 def test_an_operation_gives_the_same_answer_on_every_face(rights: RightsServer) -> None:

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from cases import each_case
+from weft.api import fields
 from weft.api.fields import TaskFields
-from weft.api.http import bodies, wire
+from weft.api.http import wire
 from weft.api.mcp import arguments, tool_results
 from weft.api.shapes import Face, Shape
 from weft.model import Class, Priority, Summary, Task, TaskRequest, Token
@@ -61,15 +62,15 @@ def test_everything_a_task_asks_for_is_in_its_details() -> None:
 
 
 def test_every_field_of_new_work_can_be_sent_over_http_or_is_the_servers() -> None:
-    assert {*NewWork.__struct_fields__} - {*bodies.NewTaskBody.model_fields} == OWN_OF_WEFT
+    assert {*NewWork.__struct_fields__} - {*fields.NewTaskBody.model_fields} == OWN_OF_WEFT
 
 
 def test_both_faces_take_a_task_by_the_same_fields() -> None:
     own = {*TaskFields.model_fields}
     assert own <= {*arguments.SendTask.model_fields}
-    assert own <= {*bodies.NewTaskBody.model_fields}
+    assert own <= {*fields.NewTaskBody.model_fields}
     sent = {"text": "do it", "class": "batch", "priority": "low", "needs": [1], "files": ["a"]}
-    over_http = bodies.NewTaskBody.model_validate({**sent, "details": {"k": 1}}).work()
+    over_http = fields.NewTaskBody.model_validate({**sent, "details": {"k": 1}}).work()
     over_mcp = arguments.SendTask.model_validate(sent).work()
     assert over_mcp == NewWork(
         text="do it", klass=Class.BATCH, priority=Priority.LOW, needs=(1,), files=("a",)

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from cases import each_case
-from weft.api.http import bodies
+from weft.api import fields
 from weft.api.mcp import arguments
 
 BOUNDS = [
@@ -36,11 +36,7 @@ def bounds_of(schema: dict[str, Any]) -> dict[str, Any]:
 @each_case(
     ("tool", "body", "shared"),
     [
-        (arguments.JoinSwarm, bodies.Join, 5),
-        (arguments.SendTask, bodies.NewTaskBody, 10),
-        (arguments.ClaimFiles, bodies.FilesBody, 2),
-        (arguments.TaskAction, bodies.ReasonBody, 1),
-        (arguments.SubmitPlan, bodies.NewRunBody, 7),
+        (arguments.SendTask, fields.NewTaskBody, 10),
     ],
 )
 def test_a_field_of_both_faces_has_the_same_bounds_in_both(

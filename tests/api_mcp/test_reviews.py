@@ -12,7 +12,6 @@ from wait_until import PATIENCE, wait_until
 from weft.model import State
 from weft.operations.dispatch import NewPlan, submit_text
 from weft.operations.identity import LOCAL
-from weft.runs.preparation import RunOptions
 from weft.store.reviews import list_open_reviews
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +42,7 @@ def wait_for_review(project: ServedProject, round: int) -> str:
 
 
 async def test_a_candidate_is_commented_sent_back_and_accepted(project: ServedProject) -> None:
-    new = NewPlan(text=PLAN, name="reviewed", options=RunOptions(agent="scripted"))
+    new = NewPlan(plan=PLAN, name="reviewed", agent="scripted")
     sent = submit_text(project.store, LOCAL, project.project(), new)
     [task] = sent.submitted.tasks.values()
     candidate = wait_for_review(project, 1)

@@ -25,7 +25,6 @@ from weft.operations.identity import LOCAL
 from weft.operations.member_records import NewWork
 from weft.operations.single_task import check, submit_task
 from weft.project.own_repository import get_repository
-from weft.runs.preparation import RunOptions
 from weft.store.tasks import cancel
 
 pytestmark = pytest.mark.anyio
@@ -211,7 +210,7 @@ CHATTY = """# Chatty
 
 def test_the_token_of_an_attempt_is_in_one_file_and_nowhere_else(project: ServedProject) -> None:
     here = project.project()
-    new = NewPlan(text=CHATTY, name="chatty", options=RunOptions(agent="scripted"))
+    new = NewPlan(plan=CHATTY, name="chatty", agent="scripted")
     sent = submit_text(project.store, LOCAL, here, new)
     run, [chatty] = sent.submitted.run, sent.submitted.tasks.values()
     wait_until(

@@ -25,7 +25,6 @@ from weft.model import State
 from weft.operations.dispatch import NewPlan, submit_text
 from weft.operations.identity import LOCAL
 from weft.redaction import Redactor
-from weft.runs.preparation import RunOptions
 from weft.worker.engine import guard, serving
 
 TALKATIVE = Path(__file__).with_name("talkative_program.py")
@@ -82,7 +81,7 @@ def project(tmp_path: Path) -> Iterator[ServedProject]:
 
 def tell(served: ServedProject) -> dict[str, int]:
     """Run the plan to its end in this process; its tasks by name."""
-    plan = NewPlan(text=PLAN, name="talk", options=RunOptions(agent="talkative"))
+    plan = NewPlan(plan=PLAN, name="talk", agent="talkative")
     sent = submit_text(served.store, LOCAL, served.project(), plan)
     tasks = dict(sent.submitted.tasks)
 

@@ -1,20 +1,19 @@
-"""Fields that a client sends, with their bounds; HTTP bodies and MCP arguments share them.
+"""Fields and bodies that a client sends, with their bounds; HTTP and MCP share the fields.
 
 MCP clients show the descriptions to a model before it calls a tool.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
+from fastapi import Path, Query
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from weft import bounds, host_labels
 from weft.model import Class, Priority
-from weft.operations.dispatch import NewPlan
 from weft.operations.member_records import NewWork
-from weft.runs.preparation import RunOptions, run_budget
 
 Name = Annotated[str, Field(min_length=1, max_length=bounds.NAME)]
 Text = Annotated[str, Field(min_length=1, max_length=bounds.TEXT)]
@@ -124,38 +123,42 @@ class TaskFields(SentFields):
         return NewWork(**values, sender=sender)
 
 
-class PlanFields(SentFields):
-    plan: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=bounds.PLAN,
-            description="The text of a plan.md: `## Phase 1: …`, `- [ ] Task 1: …`, and under a "
-            "task `<!-- files: … -->` and `<!-- depends: task1 -->`. Or of a prd.json.",
-        ),
-    ]
-    name: Annotated[str, Field(pattern=bounds.RUN_NAME, description="Begins the run's id.")] = (
-        "plan"
-    )
-    agent: Annotated[Name, Field(description="The agent for tasks that name none.")] = "implement"
-    stages: Annotated[
-        list[Name],
-        Field(max_length=bounds.STAGES, description="Of tasks that name none: test, implement."),
-    ] = []
-    slots: Annotated[int, Field(ge=1, le=bounds.SLOTS)] | None = Field(
-        default=None, description="Agents at a time."
-    )
-    budget_usd: Annotated[float, Field(gt=0, lt=bounds.DOLLARS)] | None = Field(
-        default=None, description="Dollars for the whole run."
-    )
-    review: Annotated[
-        bool, Field(description="Whether a person accepts every candidate before it lands.")
-    ] = False
+LONGEST_WAIT: Final = 300_000  # milliseconds
+LONGEST_PAGE: Final = 200
+_ATTACHED: Final = 64  # names in a JSON object of a client's own
 
-    def new(self) -> NewPlan:
-        dollars = self.budget_usd
-        options = RunOptions(
-            **self.values_for(RunOptions),
-            micro_usd=None if dollars is None else run_budget(dollars),
-        )
-        return NewPlan(**self.values_for(NewPlan), text=self.plan, options=options)
+TaskNumber = Annotated[int, Path(ge=1, le=bounds.NUMBER, description="A task's number.")]
+Most = Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="How many at once.")]
+WaitMs = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
+
+_STRICT: Final = ConfigDict(strict=True)
+
+
+class Body(SentFields):
+    model_config = _STRICT
+
+
+class Poll(Body):
+    """Wait for work. A task is claimed for the member before it is returned."""
+
+    wait_ms: WaitMs = 60_000
+    ack: AckText | None = Field(default=None, description="The ack of the answer before.")
+    holding: Annotated[list[Number], Field(max_length=100)] | None = Field(
+        default=None,
+        description="The fences it knows; a granted task that never arrived comes again.",
+    )
+
+
+class NewTaskBody(TaskFields):
+    """A task for the pool or for a member."""
+
+    model_config = _STRICT
+
+    uses: dict[Name, Number] = Field(default={}, max_length=20)
+    attached: Annotated[dict[Name, JsonValue], Field(max_length=_ATTACHED)] = Field(
+        default={},
+        alias="details",
+        description="JSON of your own; the member gets it with the task.",
+    )
+    tenant: Name | None = None
+    wait_ms: WaitMs = Field(default=0, description="How long to wait for the member's capacity.")

@@ -7,8 +7,8 @@ from typing import Final
 
 import anyio
 
-from weft.api.mcp.caller import Call
 from weft.api.mcp.stdio_transport import serve_stdio
+from weft.api.mcp.tools import Call
 from weft.api.threads import Threads
 from weft.operations.identity import LOCAL, Identity, from_token
 from weft.operations.long_poll import Room

@@ -16,9 +16,9 @@ import click
 from fastapi import FastAPI
 
 from weft.api.http.app import create_app, stop_waiting
+from weft.api.http.auth import keep_own_token
 from weft.api.http.guard import LOOPBACK
 from weft.api.http.member_expiry import tend
-from weft.api.http.own_token import keep_own_token
 from weft.api.http.socket import bind as listen_at
 from weft.api.http.socket import listen
 from weft.api.mcp.http_transport import MCP, McpApp

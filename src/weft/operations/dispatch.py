@@ -7,9 +7,9 @@ so that no chain of them goes on for ever.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from weft import bounds, paths, plan
@@ -29,6 +29,7 @@ from weft.operations.identity import (
     need_agent,
 )
 from weft.operations.member_records import Dispatched, NewWork
+from weft.operations.registry import Occasion, operation
 from weft.operations.submission import Submitted, submit_prepared
 from weft.plan.plan_records import Problem, Severity
 from weft.project.own_repository import get_repository
@@ -36,7 +37,7 @@ from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import CheckedPlan, PlanSource, check, setting_of
-from weft.runs.preparation import PlanUpload, RunOptions, prepare
+from weft.runs.preparation import PlanUpload, RunOptions, prepare, run_budget
 from weft.store import Store
 from weft.store.offers import assign, find_room, offer
 from weft.store.store import writes
@@ -213,6 +214,7 @@ def _name(work: NewWork) -> str:
     return choose_name(work.title or work.text)
 
 
+Name = Annotated[str, Meta(min_length=1, max_length=bounds.NAME)]
 Format = Literal["plan.md", "prd.json", "beads"]
 _SUFFIXES: Final[Mapping[Format, str]] = {"plan.md": "md", "prd.json": "json", "beads": "jsonl"}
 
@@ -222,27 +224,83 @@ class PlanSent(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class NewPlan(Struct, frozen=True, kw_only=True):
+class NewPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A plan as text, with the wishes of its sender."""
 
-    text: str
-    name: str = "plan"  # a plain word: it becomes part of the run's
-    format: Format | None = None  # None: as its first line tells
-    options: RunOptions = RunOptions()  # the tenant is the sender's
+    plan: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=bounds.PLAN,
+            description="The text of a plan.md: `## Phase 1: …`, `- [ ] Task 1: …`, and under a "
+            "task `<!-- files: … -->` and `<!-- depends: task1 -->`. Or of a prd.json.",
+        ),
+    ]
+    name: Annotated[str, Meta(pattern=bounds.RUN_NAME, description="Begins the run's id.")] = "plan"
+    agent: Annotated[Name, Meta(description="The agent for tasks that name none.")] = "implement"
+    stages: Annotated[
+        list[Name],
+        Meta(max_length=bounds.STAGES, description="Of tasks that name none: test, implement."),
+    ] = []
+    slots: Annotated[
+        Annotated[int, Meta(ge=1, le=bounds.SLOTS)] | None, Meta(description="Agents at a time.")
+    ] = None
+    budget_usd: Annotated[
+        Annotated[float, Meta(gt=0, lt=bounds.DOLLARS)] | None,
+        Meta(description="Dollars for the whole run."),
+    ] = None
+    review: Annotated[
+        bool, Meta(description="Whether a person accepts every candidate before it lands.")
+    ] = False
+    format: Annotated[
+        Format | None, Meta(description="The plan's format; left out, its first line tells.")
+    ] = None
+    base: Annotated[
+        str,
+        Meta(
+            pattern=rf"^[^\s\x00-\x1f\x7f]{{1,{bounds.REF}}}$",
+            description="The commit or branch it starts from.",
+        ),
+    ] = "HEAD"
+
+    def options(self) -> RunOptions:
+        dollars = self.budget_usd
+        return RunOptions(
+            agent=self.agent,
+            stages=tuple(self.stages),
+            slots=self.slots,
+            review=self.review,
+            base=self.base,
+            micro_usd=None if dollars is None else run_budget(dollars),
+        )
+
+
+@operation(
+    "Submit a plan",
+    ADMIN,
+    http="POST /runs",
+    status=201,
+    says=lambda sent: f"Run {sent.submitted.run} has {len(sent.submitted.tasks)} task(s).",
+    on_repository=True,
+)
+def submit_plan(setting: Occasion, asked: NewPlan) -> PlanSent:
+    """Submit a plan as a run: its tasks start as their needs allow, and land when they pass their
+    checks.
+
+    Only an admin may, since a plan chooses agents and brings commands (`check:`). Follow it with
+    get_tasks and its run.
+    """
+    return submit_text(setting.store, setting.who, setting.project, asked)
 
 
 def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> PlanSent:
-    if not has(who, ADMIN):
-        raise Forbidden(
-            "Only an admin submits a plan: it chooses agents and brings commands (`check:`). "
-            "Send its tasks one by one."
-        )
+    wanted = new.options()
     source = _source(new)
-    checked = check(source, setting_of(project, store), new.options.slots)
+    checked = check(source, setting_of(project, store), wanted.slots)
     _refuse_unsound(checked)
     place = f"{who.subject}:{source.name}"
     upload = PlanUpload(source=source, stem=new.name, place=place, spec="")
-    options = replace(new.options, tenant=who.tenant or DEFAULT_TENANT)
+    options = replace(wanted, tenant=who.tenant or DEFAULT_TENANT)
     try:
         prepared = prepare(project, checked, upload, options)
     except NoSuchCommit as error:  # which says where the repository is
@@ -256,7 +314,7 @@ def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> 
 
 
 def _source(new: NewPlan) -> PlanSource:
-    data = new.text.encode()
+    data = new.plan.encode()
     suffix = plan.suffix_for(data) if new.format is None else _SUFFIXES[new.format]
     return PlanSource(name=f"{new.name}.{suffix}", data=data)
 

@@ -26,11 +26,18 @@ from weft.store.workers import get_worker
 READ: Final = "read"
 WORK: Final = "work"
 ADMIN: Final = "admin"
+JOIN: Final = "join"
+HOST: Final = "host"
+"""The right of a token that a worker host was given; no scope includes it."""
+OWN: Final = "own"
+"""In place of a right: open to tokens of a single attempt too. The operation decides which tasks
+such a token may see and touch."""
 
 _INCLUDED: Final = {
     READ: frozenset({READ, WORK, ADMIN}),
     WORK: frozenset({WORK, ADMIN}),
     ADMIN: frozenset({ADMIN}),
+    JOIN: frozenset({JOIN}),
 }
 
 
@@ -72,6 +79,8 @@ def from_token(token: Token) -> Identity:
 
 
 def has(who: Identity, scope: str) -> bool:
+    if scope == HOST:
+        return who.worker is not None
     return bool(who.scopes & _INCLUDED[scope])
 
 
@@ -79,6 +88,8 @@ def need(who: Identity, scope: str) -> None:
     """Raise `Forbidden` if the caller lacks a scope, or has it for a single attempt."""
     if is_bound(who):
         raise Forbidden("This token is for one task, and may not do that.")
+    if scope == HOST and not has(who, HOST):
+        raise Forbidden("Only a worker host does that, with the token it was given.")
     if not has(who, scope):
         raise Forbidden(f"This needs a token with the scope {scope}.")
 

@@ -4,7 +4,9 @@
     def skip(setting: Occasion, asked: SkipTask) -> ControlResult: ...
 
 The name of the function is the name on every face, its docstring the description. The request is a
-record with bounds; the answer is a record with the sentence for people as `text`.
+record with bounds. The answer is a record; the sentence for people is its `text`, or made from it
+by `says`. `http` is the method and path in the HTTP API; the parts of the path in braces are fields
+of the request.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar, get_type_hints
+from operator import attrgetter
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
-from weft.operations.identity import LOCAL, Identity, need
+from weft.errors import WeftError
+from weft.operations.identity import LOCAL, OWN, Identity, need
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.store import BoundStore
@@ -34,15 +38,8 @@ class Occasion:
     now: float
 
 
-class Answer(Protocol):
-    @property
-    def text(self) -> str:
-        """The sentence for people."""
-        ...
-
-
 Request = TypeVar("Request", bound=Struct)
-Given = TypeVar("Given", bound=Answer)
+Given = TypeVar("Given")
 Effect = Callable[[Occasion, Any], Any]
 
 
@@ -51,15 +48,45 @@ class Operation:
     name: str
     title: str
     description: str
-    right: str  # the scope that a token needs
+    right: str  # that a caller needs; OWN: the effect decides
+    http: str  # method and path
+    status: int  # of the answer over HTTP
+    says: Callable[[Any], str]  # the sentence for people
+    secret: str  # the field of the answer that is shown once; empty: none
+    is_tool: bool  # agents with the right have it as a tool
+    confirms: bool  # a GET that changes the store: it marks what was read before
     takes: type[Struct]
     gives: type[Any]
     effect: Effect
     on_repository: bool  # calls git or reads files: it runs outside a transaction
 
+    @property
+    def method(self) -> str:
+        return self.http.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.http.partition(" ")[2]
+
+    @property
+    def looks_only(self) -> bool:
+        return self.method == "GET" and not self.confirms
+
     def parse(self, fields: object) -> Struct:
         """Convert decoded JSON to a request; raise `msgspec.ValidationError`."""
         return msgspec.convert(fields, self.takes)
+
+    def parse_texts(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Convert parts of an address to fields of the request; leave out unknown names."""
+        fields: dict[str, Any] = {}
+        for field in msgspec.structs.fields(self.takes):
+            name = field.encode_name
+            if name in texts:
+                try:
+                    fields[name] = msgspec.convert(texts[name], field.type, strict=False)
+                except msgspec.ValidationError as error:
+                    raise msgspec.ValidationError(f"{name}: {error}") from error
+        return fields
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of the request."""
@@ -69,7 +96,8 @@ class Operation:
 
     def carry_out(self, setting: Occasion, asked: Struct) -> Any:
         """Check the right of the caller, and do what is asked."""
-        need(setting.who, self.right)
+        if self.right != OWN:
+            need(setting.who, self.right)
         return self.effect(setting, asked)
 
     def perform(
@@ -78,7 +106,8 @@ class Operation:
         """Carry the operation out in a transaction of its own."""
         if self.on_repository:
             return self.carry_out(Occasion(project=project, store=store, who=who, now=now), asked)
-        return store.write(
+        transact = store.read if self.looks_only else store.write
+        return transact(
             lambda tx: self.carry_out(
                 Occasion(project=project, store=BoundStore(store, tx), who=who, now=now),
                 asked,
@@ -96,12 +125,28 @@ def ask(project: Project, store: Store, name: str, asked: Struct) -> Any:
     return ask_operation(project.server, name, asked, operation.gives)
 
 
+def _find_answer(hint: Any) -> type[Any]:
+    """Return the answer of an effect, which may instead return a refusal that keeps its effects."""
+    kinds = get_args(hint) or (hint,)
+    answer: type[Any] = next(kind for kind in kinds if not issubclass(kind, WeftError))
+    return answer
+
+
 OPERATIONS: Final[dict[str, Operation]] = {}
 """All operations, by name."""
 
 
 def operation(
-    title: str, right: str, *, on_repository: bool = False
+    title: str,
+    right: str,
+    *,
+    http: str = "",
+    status: int = 200,
+    says: Callable[[Any], str] = attrgetter("text"),
+    secret: str = "",
+    is_tool: bool = True,
+    confirms: bool = False,
+    on_repository: bool = False,
 ) -> Callable[[Callable[[Occasion, Request], Given]], Callable[[Occasion, Request], Given]]:
     """Register a function as an operation; `title` is for lists that people read."""
 
@@ -116,8 +161,14 @@ def operation(
             title=title,
             description=" ".join((inspect.getdoc(effect) or "").split()),
             right=right,
+            http=http or f"POST /{name}",
+            status=status,
+            says=says,
+            secret=secret,
+            is_tool=is_tool,
+            confirms=confirms,
             takes=takes,
-            gives=hints["return"],
+            gives=_find_answer(hints["return"]),
             effect=effect,
             on_repository=on_repository,
         )

@@ -8,8 +8,10 @@ from msgspec import Meta, Struct
 
 from weft import bounds
 from weft.candidate_records import CommentDraft, ReviewComment
+from weft.errors import InputError, NotFound
 from weft.gate.review_view import draft_comment
-from weft.operations.identity import ADMIN
+from weft.model import CommentAnswer
+from weft.operations.identity import ADMIN, OWN, get_own_lease
 from weft.operations.registry import Occasion, operation
 from weft.operations.steering import Number
 from weft.store import reviews
@@ -37,6 +39,28 @@ class CommentRemoved(CandidateAsked, frozen=True, kw_only=True, forbid_unknown_f
     comment: Number
 
 
+class CommentAnswered(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    comment: Annotated[Number, Meta(description="Its number, from your prompt.")]
+    answer: Annotated[
+        Literal["handled", "answered"],
+        Meta(description="handled: you changed the work; answered: you left it, and say why."),
+    ]
+    reason: Annotated[str, Meta(min_length=1, max_length=bounds.COMMENT)]
+    fence: Annotated[
+        Number | None,
+        Meta(
+            description="The fence you were given with the task. Leave it out if weft started "
+            "you: then it is your own task's."
+        ),
+    ] = None
+
+
+class AnsweredResult(Struct, frozen=True, kw_only=True):
+    task: int
+    comment: int
+    answer: str
+
+
 class ReviewResult(Struct, frozen=True, kw_only=True):
     text: str
     candidate: str
@@ -52,6 +76,19 @@ def comment(setting: Occasion, asked: CommentWritten) -> ReviewResult:
     made = draft_comment(setting.project, asked.candidate, draft, now=setting.now)
     text = "The comment is kept; send the round when it is complete."
     return ReviewResult(text=text, candidate=asked.candidate, comment=made)
+
+
+@operation("Answer a comment", OWN, says=lambda done: f"Comment {done.comment} is {done.answer}.")
+def answer_comment(setting: Occasion, asked: CommentAnswered) -> AnsweredResult:
+    """Mark a person's comment on your work as handled, or answer it with a reason."""
+    fence = asked.fence or setting.who.fence
+    if fence is None:
+        raise InputError("Say which task, by the fence you were given with it.")
+    lease = get_own_lease(setting.store, setting.who, fence, now=setting.now)
+    given = CommentAnswer(id=asked.comment, answer=asked.answer, reason=asked.reason)
+    if lease.task is None or not reviews.answer_comment(setting.store, fence, given):
+        raise NotFound(f"The task has no comment {given.id} to answer.")
+    return AnsweredResult(task=lease.task, comment=asked.comment, answer=asked.answer)
 
 
 @operation("Remove a comment", ADMIN)

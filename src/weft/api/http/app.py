@@ -15,7 +15,6 @@ from starlette.types import ASGIApp
 from weft import __version__
 from weft.api.http import openapi, operation_routes, problem_details
 from weft.api.http.auth import TokenCheck
-from weft.api.http.connections import ConnectionBounds, Connections
 from weft.api.http.event_stream import Stream
 from weft.api.http.git_endpoint import GitEndpoint
 from weft.api.http.guard import GIT, LOOPBACK, Bounds, Guard
@@ -23,7 +22,6 @@ from weft.api.http.member_expiry import forget
 from weft.api.http.page import (
     needs_routes,
     resource_routes,
-    review_page_routes,
     run_page_routes,
     shell_routes,
     task_page_routes,
@@ -33,13 +31,7 @@ from weft.api.http.requests import Parts
 from weft.api.http.routes import (
     event_routes,
     health_routes,
-    host_routes,
-    member_routes,
-    review_routes,
-    run_routes,
-    store_routes,
     task_routes,
-    token_routes,
     verb_routes,
 )
 from weft.api.threads import Threads
@@ -58,19 +50,12 @@ _ROUTERS: Final = (
     verb_routes,  # first, since worker hosts call them most often
     operation_routes,
     task_routes,
-    review_routes,
-    member_routes,
-    run_routes,
-    store_routes,
     event_routes,
-    token_routes,
-    host_routes,
 )
 _PAGE: Final = (
     shell_routes,
     needs_routes,
     task_page_routes,
-    review_page_routes,
     run_page_routes,
     resource_routes,
 )
@@ -82,7 +67,6 @@ def create_app(
     *,
     hosts: Iterable[str] = LOOPBACK,
     bounds: Bounds | None = None,
-    connections: ConnectionBounds | None = None,
     mounted: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
     """Build the application over a store; `work_beside` must run while it is served.
@@ -96,7 +80,6 @@ def create_app(
         room=Room(store),
         stream=Stream(store, anyio.CapacityLimiter(_STREAM_THREADS)),
         counts=Counts(),
-        connections=Connections(connections or ConnectionBounds()),
         threads=Threads(_THREADS, each=_THREADS // 2),
         slow_threads=Threads(_SLOW_THREADS, each=_SLOW_THREADS // 2),
         health_threads=anyio.CapacityLimiter(1),

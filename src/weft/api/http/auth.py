@@ -8,22 +8,21 @@ accepted in addresses, which end up in logs.
 from __future__ import annotations
 
 import hashlib
+import os
+import tempfile
 import time
+from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
 from fastapi import Request
 
-from weft.errors import StoreBusy, Unauthenticated
-from weft.operations.identity import Identity, from_token, need
+from weft.errors import InputError, StoreBusy, Unauthenticated
+from weft.operations.identity import OWN, Identity, from_token, need
 from weft.store import Store
 from weft.store.database import Transaction
-from weft.store.tokens import identify, is_token
-
-OWN: Final = "own"
-"""In place of a scope: open to tokens of a single attempt too. The operation decides which tasks
-such a token may see and touch."""
+from weft.store.tokens import create_token, identify, is_token
 
 _TRUSTED: Final = 5.0  # seconds after which a token is checked again
 _MOST: Final = 10_000  # tokens that are remembered
@@ -78,3 +77,40 @@ def admit(tx: Transaction, bearer: str, scope: str, *, now: float) -> Identity:
     if scope != OWN:
         need(who, scope)
     return who
+
+
+_LONGEST: Final = 4096  # bytes of a token
+
+
+def keep_own_token(store: Store, path: Path, *, now: float) -> None:
+    """Keep a valid admin token in a file: the present token if it is valid, else a new token."""
+    if _is_good(store, path, now):
+        return
+    _, text = create_token(store, name="weft serve", scopes=("admin",), now=now)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(path, text)
+    except OSError as error:
+        raise InputError(f"Cannot keep a token in {path}: {error.strerror}.") from error
+
+
+def _is_good(store: Store, path: Path, now: float) -> bool:
+    """Return the token in the file; None if other users can read the file."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o777
+            text = file.read(_LONGEST).decode(errors="replace").strip()
+    except OSError:
+        return False
+    try:
+        return not mode & 0o077 and "admin" in identify(store, text, now=now).scopes
+    except Unauthenticated:
+        return False
+
+
+def _replace(path: Path, text: str) -> None:
+    """Whole and readable by its owner alone from the first moment."""
+    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{text}\n")
+    os.replace(made, path)

@@ -2,21 +2,19 @@
 
 - A foreign `Host`: a page whose name points at this machine (DNS rebinding).
 - A foreign `Origin` or `Sec-Fetch-Site`: a page of another site (cross-site requests).
-- The token, before a single byte of the body is read; too many connections of a token.
+- The token, before a single byte of the body is read.
 - Bodies that are too large, chunked or not, come too slowly, or are no JSON.
 - Heads that are too large, paths that are too long, two lengths for a body.
 
 Bodies are read here, whole: they are small, and so no slow body can keep a route waiting (those of
-`/git/` are large: `git_endpoint`). Requests
-without a token (`/healthz`) pass at any load. `protocol` and `connections` bound slow heads and the
-number of connections.
+`/git/` are large: `git_endpoint`). A proxy
+in front bounds slow heads and the number of connections.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,12 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.api.http import problem_details
 from weft.api.http.auth import TokenCheck
-from weft.api.http.body_memory import BodyBudget
-from weft.api.http.connections import CONNECTION
 from weft.api.http.problem_details import Rejected
-from weft.api.http.protocol import HEAD_BYTES
 from weft.errors import StoreError, Unauthenticated, name_of
 
+HEAD_BYTES: Final = 32 << 10
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 CALLS: Final = ("/v1/verbs/", "/v1/operations/")
 """The paths of verbs that an admin calls by name."""
@@ -57,7 +53,6 @@ class Bounds:
     head: int = HEAD_BYTES
     body: int = 4 << 20  # a plan with a hundred tasks is a hundredth of this
     call: int = 96 << 20  # of a verb called by name, which may carry the largest plan
-    bodies: int = 192 << 20  # of all requests together; of a token, as much as `call`
     body_seconds: float = 20.0
     path: int = 2048  # with its query
     headers: int = 64
@@ -71,24 +66,20 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._bounds = bounds
         self._tokens = tokens
-        self._bodies = BodyBudget(total=bounds.bodies, each=bounds.call)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
             return None  # no other kinds reach this place
-        async with AsyncExitStack() as until_answered:
-            try:
-                received = await self._let_in(scope, receive, until_answered)
-            except Rejected as error:
-                scheme = b'Basic realm="weft"' if scope["path"].startswith(GIT) else b"Bearer"
-                return await _turn_away(send, error, scheme)
-            return await self._app(scope, received, send)
+        try:
+            received = await self._let_in(scope, receive)
+        except Rejected as error:
+            scheme = b'Basic realm="weft"' if scope["path"].startswith(GIT) else b"Bearer"
+            return await _turn_away(send, error, scheme)
+        return await self._app(scope, received, send)
 
-    async def _let_in(
-        self, scope: Scope, receive: Receive, until_answered: AsyncExitStack
-    ) -> Receive:
+    async def _let_in(self, scope: Scope, receive: Receive) -> Receive:
         headers = scope["headers"]
         self._refuse_head(scope, headers)
         self._refuse_strangers(headers, is_shell=scope["path"] == _SHELL)
@@ -100,19 +91,10 @@ class Guard:
         except Unauthenticated as error:
             of_page = scope["path"].startswith(_PAGE)
             raise Rejected(401, _NO_PAGE if of_page else str(error)) from error
-        state = scope.setdefault("state", {})
-        state[TOKEN] = token
-        if CONNECTION in state:
-            state[CONNECTION].assign(token)
+        scope.setdefault("state", {})[TOKEN] = token
         if is_git or scope["method"] not in _WITH_BODY:
             return receive  # `git_endpoint` reads a body in pieces, under bounds of its own
-        length = self._length(scope["path"], headers)
-        if length:
-            with anyio.move_on_after(self._bounds.body_seconds) as waiting:
-                await until_answered.enter_async_context(self._bodies.take(token, length))
-            if waiting.cancelled_caught:
-                raise Rejected(503, "Too many large bodies are under way; ask again in a moment.")
-        return await self._read_body(headers, receive, length)
+        return await self._read_body(headers, receive, self._length(scope["path"], headers))
 
     async def _identify(self, headers: Headers, shown: Callable[[Headers], str]) -> str:
         try:

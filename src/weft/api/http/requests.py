@@ -19,7 +19,6 @@ from fastapi import Request, Response
 
 from weft.api.http import problem_details
 from weft.api.http.auth import admit, bearer
-from weft.api.http.connections import Connections
 from weft.api.http.event_stream import Stream
 from weft.api.http.guard import TOKEN
 from weft.api.http.problem_details import Rejected
@@ -61,7 +60,6 @@ class Parts:
     room: Room
     stream: Stream
     counts: Counts
-    connections: Connections
     threads: Threads  # separate from the threads of an engine in the same process
     slow_threads: Threads  # for git and files, so that requests to the store need not wait
     health_threads: anyio.CapacityLimiter

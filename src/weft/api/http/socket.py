@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from weft.api.http.app import close, parts_of, stop_waiting, work_beside
-from weft.api.http.protocol import HEAD_BYTES, BoundedProtocol
+from weft.api.http.guard import HEAD_BYTES
 from weft.errors import InputError
 from weft.project.warning_log import hide_in_logs
 
@@ -21,7 +21,6 @@ _BACKLOG: Final = 2048
 _KEPT_ALIVE: Final = 30  # seconds between two requests on a connection
 _GRACE: Final = 5  # seconds for answers that are under way when all ends
 _DESCRIPTORS: Final = 65_536
-_OWN_DESCRIPTORS: Final = 256  # files, pipes and connections to the store
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -41,17 +40,12 @@ def bind(host: str, port: int) -> socket.socket:
 
 async def listen(app: FastAPI, listening: socket.socket) -> None:
     """Answer requests until cancelled; then those under way, for a moment, and no more."""
-    connections = parts_of(app).connections
-    connections.fit(_allow_many_descriptors() - _OWN_DESCRIPTORS)
-
-    class Protocol(BoundedProtocol):
-        open_connections = connections
-
+    _allow_many_descriptors()
     hide_in_logs(parts_of(app).store.redactor)
     server = _Server(
         uvicorn.Config(
             app,
-            http=Protocol,
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,  # the command's own
@@ -90,11 +84,9 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _allow_many_descriptors() -> int:
-    """Raise the limit of open sockets, since a thousand agents wait on a socket each; return the
-    limit."""
+def _allow_many_descriptors() -> None:
+    """Raise the limit of open sockets, since a thousand agents wait on a socket each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(soft, most)

@@ -16,7 +16,6 @@ from weft.api.fields import (
     MemberFields,
     Name,
     Number,
-    PlanFields,
     Reason,
     SentFields,
     TaskFields,
@@ -122,24 +121,6 @@ class ReportWork(SentFields):
     fence: Fence = None
 
 
-class GetReviews(SentFields):
-    pass
-
-
-class GetReview(SentFields):
-    task: Annotated[Number, Field(description="Its number.")]
-
-
-class AnswerComment(SentFields):
-    comment: Annotated[Number, Field(description="Its number, from your prompt.")]
-    answer: Annotated[
-        Literal["handled", "answered"],
-        Field(description="handled: you changed the work; answered: you left it, and say why."),
-    ]
-    reason: Annotated[str, Field(min_length=1, max_length=bounds.COMMENT)]
-    fence: Fence = None
-
-
 class HandOver(SentFields):
     agent: Annotated[Name, Field(description="The next agent, from your prompt.")]
     note: Annotated[
@@ -167,7 +148,3 @@ class Sleep(SentFields):
             description="`2h`, `2026-11-17T09:00Z`, `trunk moved` or `task 12 done`.",
         ),
     ]
-
-
-class SubmitPlan(PlanFields):
-    pass

@@ -18,8 +18,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from weft.api.fields import SentFields
 from weft.api.mcp import tools
-from weft.api.mcp.caller import Call
-from weft.operations.identity import Identity, has, is_bound
+from weft.api.mcp.tools import Call
+from weft.operations.identity import OWN, Identity, has, is_bound
 from weft.operations.operation_list import OPERATIONS
 from weft.operations.registry import Operation
 from weft.store import Store
@@ -91,7 +91,7 @@ def _derive(operation: Operation) -> Tool:
             return operation.perform(call.project, store, who, asked, now=time.time())
 
         done = await call.ask(perform)
-        return done.text, done
+        return operation.says(done), done
 
     return Tool(
         name=operation.name,
@@ -101,7 +101,8 @@ def _derive(operation: Operation) -> Tool:
         parse=operation.parse,  # a `msgspec.ValidationError` is a `ValueError`
         gives=operation.gives,
         run=run,
-        right=operation.right,
+        looks_only=operation.looks_only,
+        right=None if operation.right == OWN else operation.right,
     )
 
 
@@ -119,15 +120,10 @@ TOOLS: Final = {
         _tool("Tell progress or end", tools.store_progress),
         _tool("Ask for more files", tools.claim_files),
         _tool("Report more work", tools.report_work),
-        _tool("Why a task waits", tools.why, looks_only=True),
-        _tool("List work in review", tools.get_reviews, looks_only=True),
-        _tool("Show work in review", tools.get_review, looks_only=True),
-        _tool("Answer a comment", tools.answer_comment),
         _tool("Hand your task over", tools.hand_over),
         _tool("Ask a person", tools.ask),
         _tool("Wait for a time or an event", tools.sleep),
-        _tool("Submit a plan", tools.submit_plan),
-        *map(_derive, OPERATIONS.values()),
+        *(_derive(operation) for operation in OPERATIONS.values() if operation.is_tool),
     )
 }
 

@@ -17,8 +17,8 @@ from anyio.to_thread import run_sync
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
 
-from weft.api.mcp.caller import Call
 from weft.api.mcp.sdk_server import CALLER, make_server
+from weft.api.mcp.tools import Call
 from weft.api.threads import Threads
 from weft.errors import StoreError, Unauthenticated
 from weft.operations.identity import from_token

@@ -20,9 +20,9 @@ from anyio.to_thread import run_sync
 from mcp.server import Server, ServerRequestContext
 
 from weft import __version__
-from weft.api.mcp.caller import Call
 from weft.api.mcp.catalogue import TOOLS, Tool, list_tools
 from weft.api.mcp.tool_results import FACE
+from weft.api.mcp.tools import Call
 from weft.errors import WeftError
 from weft.store.attempt_reports import note_call
 from weft.store.remote_calls import plainly

@@ -12,10 +12,10 @@ from typing import Final
 from msgspec import Struct
 
 from weft.api.shapes import Face, Shape
-from weft.gate.review_view import ReviewItem
-from weft.model import MET, Held, Message, Notice, State, Summary, Task, Wait
+from weft.model import MET, Held, Message, Notice, State, Summary, Task
 from weft.operations.dispatch import PlanSent
 from weft.operations.member_records import Claimed, Member, Offer, Page
+from weft.operations.reading import Why
 
 
 class MyMembers(Struct, frozen=True, kw_only=True):
@@ -60,22 +60,6 @@ class FilesResult(Struct, frozen=True, kw_only=True):
 class ReportedWork(Struct, frozen=True, kw_only=True):
     task: int  # that it was found in
     work: str
-
-
-class Reasons(Struct, frozen=True, kw_only=True):
-    task: int
-    state: State
-    reason: str
-    waits: tuple[Wait, ...]
-
-
-class InReview(Struct, frozen=True, kw_only=True):
-    reviews: tuple[ReviewItem, ...]
-
-
-class AnsweredResult(Struct, frozen=True, kw_only=True):
-    task: int
-    comment: int
 
 
 class StepResult(Struct, frozen=True, kw_only=True):
@@ -129,6 +113,9 @@ FACE: Final = Face(
             name="Finished",
             hidden=frozenset({"event", "reason", "result", "at"}),
             computed={"text": _end},
+        ),
+        Why: Shape(
+            name="Reasons", hidden=frozenset({"since", "until", "place", "attempts", "team"})
         ),
         PlanSent: Shape(
             name="SubmittedRun",

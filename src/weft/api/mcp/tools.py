@@ -1,4 +1,4 @@
-"""The tools: each calls an operation of the swarm as its caller, and describes the result.
+"""The tools of agents and members that are no operations of the registry yet, and their caller.
 
 A caller that weft started works on a task, which is the default of its arguments. Any other caller
 is a member of the swarm, by the token it joined with.
@@ -7,38 +7,64 @@ is a member of the swarm, by the token it joined with.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
 
 from weft.agents import proposal
-from weft.api import review_rights
 from weft.api.mcp import arguments
-from weft.api.mcp.caller import Call
 from weft.api.mcp.tool_results import (
     ActionResult,
-    AnsweredResult,
     FilesResult,
-    InReview,
     MyMembers,
     PollResult,
     ProgressResult,
-    Reasons,
     ReportedWork,
     StepResult,
     SwarmMembers,
 )
-from weft.errors import Forbidden, InputError
-from weft.gate.review_view import ReviewView
-from weft.model import CommentAnswer, Filter, State, Task
+from weft.api.threads import Threads
+from weft.errors import Forbidden, InputError, Refused
+from weft.model import Filter, State, Task
 from weft.operations import dispatch, inbox, member_work, membership, reading
-from weft.operations.identity import find_own_members, sender_name
+from weft.operations.identity import Identity, find_own_members, sender_name
+from weft.operations.long_poll import Room
 from weft.operations.member_records import Dispatched, Member, Page, TaskResult, Trigger
-from weft.operations.reading import explain
+from weft.project.project import Project
 from weft.project.site import agent_names
+from weft.store import Store
 from weft.store.ring import wait_rung
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    store: Store
+    room: Room  # polls wait here; the server runs it
+    project: Project  # for which plans are submitted
+    who: Identity
+    leaving: anyio.Event  # set when polls shall return at once
+    threads: Threads
+
+    async def ask(
+        self,
+        function: Callable[Concatenate[Store, Identity, P], T | Refused],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Call an operation of the swarm as the caller, in a thread."""
+        work = partial(function, self.store, self.who, *args, **named)
+        done = await self.threads.run(self.who.token, work)
+        if isinstance(done, Refused):  # its effects are stored by now
+            raise done
+        return done
 
 
 async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, Member]:
@@ -245,50 +271,6 @@ async def report_work(call: Call, given: arguments.ReportWork) -> tuple[str, Rep
     return "Noted. Leave it alone, and go on with your task.", ReportedWork(
         task=task, work=given.work
     )
-
-
-async def why(call: Call, given: arguments.GetTask) -> tuple[str, Reasons]:
-    """Explain the state of a task and its waits."""
-    explained = await call.ask(explain, _task(call, given.task), now=time.time())
-    task = explained.task
-    causes = "; ".join(wait.text for wait in explained.waits[:5])
-    return f"Task {task.id} is {task.state}: {causes or task.reason or 'nothing holds it up'}.", (
-        Reasons(task=task.id, state=task.state, reason=task.reason, waits=explained.waits)
-    )
-
-
-async def get_reviews(call: Call, _given: arguments.GetReviews) -> tuple[str, InReview]:
-    """List the candidates that wait for a person's review."""
-    items = await call.ask(review_rights.list_visible, call.project)
-    return f"{len(items)} candidate(s) in review.", InReview(reviews=items)
-
-
-async def get_review(call: Call, given: arguments.GetReview) -> tuple[str, ReviewView]:
-    """Show the candidate of a task in review: its changes as hunks, the changes since the last
-    round, the comments of that round with their answers, and the drafts."""
-    view = await call.ask(review_rights.read_visible, call.project, given.task)
-    item = view.item
-    return f"Candidate {item.candidate} of {item.name}, round {item.round}.", view
-
-
-async def answer_comment(call: Call, given: arguments.AnswerComment) -> tuple[str, AnsweredResult]:
-    """Mark a person's comment on your work as handled, or answer it with a reason."""
-    answer = CommentAnswer(id=given.comment, answer=given.answer, reason=given.reason)
-    task = await call.ask(review_rights.answer, _fence(call, given.fence), answer)
-    return f"Comment {given.comment} is {given.answer}.", AnsweredResult(
-        task=task, comment=given.comment
-    )
-
-
-async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, dispatch.PlanSent]:
-    """Submit a plan as a run: its tasks start as their needs allow, and land when they pass their
-    checks.
-
-    Only an admin may; other callers send tasks with send_task. Follow it with get_tasks and its
-    run.
-    """
-    sent = await call.ask(dispatch.submit_text, call.project, given.new())
-    return f"Run {sent.submitted.run} has {len(sent.submitted.tasks)} task(s).", sent
 
 
 async def hand_over(call: Call, given: arguments.HandOver) -> tuple[str, StepResult]:

@@ -6,16 +6,19 @@ import gzip
 import hashlib
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import Request, Response
+from fastapi import Query, Request, Response
+from msgspec import Struct
 
 from weft.api.http.auth import admit, bearer
 from weft.api.http.requests import identify, in_slow_thread, in_thread, parts_of
+from weft.model import Run
 from weft.operations.identity import READ, Identity
 from weft.page.markup import Html
 from weft.store import Store
 from weft.store.database import Transaction
+from weft.store.runs import get_run, page_runs
 from weft.store.store import BoundStore
 
 View = Callable[[Store, Identity, float], Html]
@@ -72,3 +75,26 @@ def answer_file(request: Request, body: bytes, media_type: str) -> Response:
         headers["Content-Encoding"] = "gzip"
         body = gzip.compress(body, _LEVEL, mtime=0)
     return Response(body, headers=headers, media_type=f"{media_type}; charset=utf-8")
+
+
+RunName = Annotated[str, Query(max_length=200)]
+
+_LISTED: Final = 50  # runs to choose from
+
+
+class RunChoice(Struct, frozen=True, kw_only=True):
+    run: Run | None  # None: there is no run yet
+    runs: tuple[str, ...]  # newest first
+
+
+def choose_run(store: Store, name: str) -> RunChoice:
+    """Return the named run, or the newest unended run, or the newest."""
+    runs, _ = page_runs(store, after=None, most=_LISTED)
+    names = [run.id for run in runs]
+    if name:
+        chosen: Run | None = get_run(store, name)
+    else:
+        chosen = next((run for run in runs if run.state != "ended"), runs[0] if runs else None)
+    if chosen is not None and chosen.id not in names:
+        names.append(chosen.id)
+    return RunChoice(run=chosen, runs=tuple(names))

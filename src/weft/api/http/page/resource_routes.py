@@ -11,8 +11,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from weft import git
-from weft.api.http.page.html_answers import show, show_slowly
-from weft.api.http.page.run_choice import RunName, choose_run
+from weft.api.http.page.html_answers import RunName, choose_run, show, show_slowly
 from weft.api.http.requests import Parts, parts_of
 from weft.errors import WeftError
 from weft.gate.check_run import read_running_check

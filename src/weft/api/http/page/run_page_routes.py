@@ -10,12 +10,11 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from weft import bounds
-from weft.api.http.bodies import Body, NewRunBody
-from weft.api.http.page.html_answers import answer_html, show, show_slowly
-from weft.api.http.page.run_choice import RunName, choose_run
+from weft.api.fields import Body
+from weft.api.http.page.html_answers import RunName, answer_html, choose_run, show, show_slowly
 from weft.api.http.requests import act_slowly, identify, in_slow_thread, parts_of
 from weft.model import TERMINAL
-from weft.operations.dispatch import submit_text
+from weft.operations.dispatch import NewPlan, submit_text
 from weft.operations.identity import ADMIN, READ, Identity, has
 from weft.operations.steering import ControlResult
 from weft.page.markup import Html
@@ -132,7 +131,7 @@ async def check(request: Request, body: PlanText) -> Response:
 
 @router.post("/act/run-plan")
 async def run_plan(request: Request, body: PlanText) -> Response:
-    parts, new = parts_of(request), NewRunBody(plan=body.plan, review=bool(body.review)).new()
+    parts, new = parts_of(request), NewPlan(plan=body.plan, review=bool(body.review))
 
     async def work(who: Identity) -> ControlResult:
         sent = await in_slow_thread(

@@ -1,4 +1,4 @@
-"""The view of a task, with its log in pages."""
+"""The views of a task: its log in pages, its change and its review."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import Field
 
-from weft import bounds
-from weft.api.http.bodies import TaskNumber
+from weft import bounds, git
+from weft.api.fields import TaskNumber
 from weft.api.http.page.html_answers import show_slowly
 from weft.api.http.requests import Parts, identify, in_slow_thread, parts_of
 from weft.errors import NotFound, Refused
+from weft.gate.review_view import read_patch, read_review
 from weft.model import Attempt, Event, Task
 from weft.operations import reading
 from weft.operations.identity import ADMIN, READ, WORK, Identity, has
 from weft.page.markup import Html
+from weft.page.review_page import DiffView, ReviewPage, render_review, render_task_diff
 from weft.page.task_view import TABS, WINDOW, LogMatch, LogWindow, TaskView, render_task
 from weft.project.site import agent_names
 from weft.runs.attempt_output import TaskLog, read_prompt
 from weft.runs.event_text import line as event_line
+from weft.runs.task_diff import get_diff
 from weft.store.messages import list_sent_to_task
 from weft.store.tasks import list_attempts
 
-router = APIRouter(prefix="/page/task", include_in_schema=False)
+router = APIRouter(prefix="/page", include_in_schema=False)
 
 _MATCHES: Final = 100  # found lines that are shown
 _EVENTS: Final = 500  # the latest
@@ -40,7 +44,7 @@ Line = Annotated[int | None, Query(ge=1, le=bounds.NUMBER)]
 OutputStream = Literal["stdout", "stderr"]
 
 
-@router.get("/{id}/download")
+@router.get("/task/{id}/download")
 async def download(
     request: Request,
     id: TaskNumber,
@@ -63,8 +67,8 @@ async def download(
     return StreamingResponse(blocks, media_type="text/plain; charset=utf-8")
 
 
-@router.get("/{id}")
-@router.get("/{id}/{tab}")
+@router.get("/task/{id}")
+@router.get("/task/{id}/{tab}")
 async def task(
     request: Request,
     id: TaskNumber,
@@ -167,3 +171,61 @@ def _event_lines(events: tuple[Event, ...]) -> Iterator[tuple[float, str]]:
         text = event_line(event)
         if text is not None:
             yield event.at, text.strip()
+
+
+Candidate = Annotated[str, Field(min_length=1, max_length=100)]
+FilePath = Annotated[str | None, Query(max_length=4096)]
+Number = Annotated[int, Query(ge=0, le=bounds.NUMBER)]
+
+
+@router.get("/review/{id}")
+async def review(
+    request: Request,
+    id: TaskNumber,
+    path: FilePath = None,
+    side: Literal["old", "new"] = "new",
+    line: Number = 0,
+    start: Number = 0,
+    since: bool = False,
+    unfold: FilePath = None,
+) -> Response:
+    parts = parts_of(request)
+
+    def view(who: Identity, now: float) -> Html:
+        return render_review(
+            ReviewPage(
+                review=read_review(parts.project, str(id)),
+                place=None if path is None else (path, side, line),
+                since_last=since,
+                start=start,
+                unfolded=unfold or "",
+                may_act=has(who, ADMIN),
+            )
+        )
+
+    return await show_slowly(request, view)
+
+
+@router.get("/diff/{id}")
+async def diff(
+    request: Request, id: TaskNumber, start: Number = 0, unfold: FilePath = None
+) -> Response:
+    parts = parts_of(request)
+
+    def view(who: Identity, now: float) -> Html:
+        reading.get_task(parts.store, who, id)
+        changes = get_diff(parts.project, str(id))
+        compared = git.compare_trees(parts.project.root, changes.base, changes.commit)
+        return render_task_diff(
+            DiffView(
+                task=id,
+                name=changes.name,
+                attempt=changes.attempt,
+                commit=changes.commit,
+                files=read_patch(changes.patch, compared),
+                start=start,
+                unfolded=unfold or "",
+            )
+        )
+
+    return await show_slowly(request, view)

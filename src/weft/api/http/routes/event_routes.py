@@ -11,12 +11,11 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from weft import bounds
-from weft.api.http.auth import OWN
 from weft.api.http.event_stream import EventFilter
 from weft.api.http.requests import identify, in_thread, parts_of
 from weft.errors import WeftError
 from weft.operations import reading
-from weft.operations.identity import READ, Identity, is_bound, need
+from weft.operations.identity import OWN, READ, Identity, is_bound, need
 from weft.store import Store
 from weft.store.event_log import last_event
 from weft.store.runs import get_run
