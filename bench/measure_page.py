@@ -22,9 +22,9 @@ from weft.demo.shop import PLAN_RUN, make_shop, run_silently
 from weft.model import HUMAN, NewTask
 from weft.store import Store, open_store
 from weft.store.database import Transaction
-from weft.store.page_codes import create_page_code
 from weft.store.store import default_url
 from weft.store.tasks import skip, submit
+from weft.store.tokens import create_page_code
 
 _SHELL = ("/", "/assets/page.js", "/assets/page.css", "/assets/icon.svg")
 _ROUNDS = 15

@@ -46,7 +46,6 @@ def restore_signals() -> None:
 restore_signals()
 
 
-STORE_TESTS = Path(__file__).with_name("store")
 REQUIRED = os.environ.get("WEFT_REQUIRE") == "all"
 EXCUSED = ("make chaos",)
 """Parts of the reasons for which a test may be skipped even where every part must be present."""
@@ -59,12 +58,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests of the store, and tests marked `each_store`, on SQLite and on PostgreSQL.
+    """Run tests marked `each_store` on SQLite and on PostgreSQL.
 
-    The rest of weft sends the same SQL to both: their tests run on SQLite."""
+    All other tests send the same SQL to both databases, and run on SQLite."""
     definition = metafunc.definition
     chosen = any("url" in mark.args[0] for mark in definition.iter_markers("parametrize"))
-    differs = STORE_TESTS in definition.path.parents or definition.get_closest_marker("each_store")
+    differs = definition.get_closest_marker("each_store")
     if "url" in metafunc.fixturenames and differs and not chosen:
         metafunc.parametrize("url", ["sqlite", "postgres"], indirect=True)
 

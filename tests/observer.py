@@ -24,7 +24,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from wait_until import PATIENCE
-from weft.admission import fairness, order, provider_pressure
+from weft.admission import order, provider_pressure, rule
 from weft.admission.capacity import resolve, shortages
 from weft.config import Tuning
 from weft.paths import conflicts
@@ -356,7 +356,7 @@ class Reference:
         admissible = [
             group for group in self._groups() if self._fits(group) and not self._ahead(group)
         ]
-        yielding = fairness.must_yield(self._turns(), self.tuning)
+        yielding = rule.must_yield(self._turns(), self.tuning)
         rest = [group for group in admissible if group[0]["tenant"] != yielding]
         best = min(rest or admissible, key=lambda group: self.rank(group[0]), default=None)
         return None if best is None else {row["id"] for row in best}
@@ -518,11 +518,9 @@ class Reference:
                     limits = self.picture.effective(self.now, self.tuning)
                     short = shortages(self._demand(group, home), limits, self.picture.used)
                     away = {w["id"] for w in self.picture.tables["workers"] if w["departed"]}
-                    if fairness.may_reserve(
-                        short,
-                        nominal=self.picture.nominal(),
-                        run=group[0]["run"],
-                        pinned_away=group[0]["pinned"] in away,
+                    nominal, run = self.picture.nominal(), group[0]["run"]
+                    if group[0]["pinned"] not in away and all(
+                        rule.can_be_freed(shortage, nominal, run) for shortage in short
                     ):
                         return group
         return []

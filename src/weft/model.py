@@ -32,8 +32,11 @@ SWARM: Final = "swarm:"
 
 
 LEAD: Final = "lead"
-PLAN: Final = "plan"
 """The stage of an agent that sends tasks to other agents."""
+
+
+PLAN: Final = "plan"
+"""The stage of an agent that writes plans."""
 
 
 EVERY_AGENT: Final = "*"

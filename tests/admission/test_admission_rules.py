@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from weft.admission import capacity, fairness, order, provider_pressure
+from weft.admission import capacity, order, provider_pressure, rule
 from weft.admission.capacity import Shortage, attempt_demand, pick_units, resolve, shortages
-from weft.admission.fairness import Bypassed
 from weft.admission.order import QueueEntry
 from weft.admission.provider_pressure import Penalty
+from weft.admission.rule import Bypassed
 from weft.config import Tuning
 
 TUNING = Tuning()
@@ -206,7 +206,7 @@ def test_rate_limits_raise_a_penalty_step_by_step_up_to_the_most() -> None:
     ],
 )
 def test_a_tenant_yields_after_two_in_a_row(recent: list[str], expected: str | None) -> None:
-    assert fairness.must_yield(recent, TUNING) == expected
+    assert rule.must_yield(recent, TUNING) == expected
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, unique=True), max_size=30))
@@ -214,7 +214,7 @@ def test_no_tenant_goes_three_times_while_another_could(rounds: list[list[str]])
     """Each round lists the tenants that could go; the rule decides as admission applies it."""
     turns: list[str] = []
     for could in rounds:
-        yielding = fairness.must_yield(turns[::-1], TUNING)
+        yielding = rule.must_yield(turns[::-1], TUNING)
         chosen = next((tenant for tenant in could if tenant != yielding), could[0])
         if turns[-2:] == [chosen, chosen]:
             assert could == [chosen]
@@ -240,31 +240,25 @@ def test_no_tenant_goes_three_times_while_another_could(rounds: list[list[str]])
 def test_who_was_passed_over(
     previous: Bypassed | None, first: int | None, expected: Bypassed | None
 ) -> None:
-    assert fairness.bypassed(previous, first, fence=10) == expected
+    assert rule.bypassed(previous, first, fence=10) == expected
 
 
 @pytest.mark.parametrize(
-    ("short", "pinned_away", "expected"),
+    ("short", "expected"),
     [
-        pytest.param([], False, True, id="waits-for-files"),
-        pytest.param([Shortage("llm", 4, 10, 12)], False, True, id="full"),
-        pytest.param([Shortage("llm", 1, 0, 0)], False, False, id="paused"),
-        pytest.param([Shortage("provider:p", 1, 4, 4)], False, False, id="penalised"),
-        pytest.param([Shortage("provider:q", 1, 4, 4)], False, True, id="full-provider"),
-        pytest.param([Shortage("run:r/usd", 5, 9, 10)], False, False, id="own-budget"),
-        pytest.param([Shortage("run:s/usd", 5, 9, 10)], False, True, id="other-budget"),
-        pytest.param([], True, False, id="pinned-away"),
-        pytest.param(
-            [Shortage("llm", 4, 10, 12), Shortage("requests", 1, 0, 0)], False, False, id="mixed"
-        ),
+        pytest.param(Shortage("llm", 4, 10, 12), True, id="full"),
+        pytest.param(Shortage("llm", 1, 0, 0), False, id="paused"),
+        pytest.param(Shortage("provider:p", 1, 4, 4), False, id="penalised"),
+        pytest.param(Shortage("provider:q", 1, 4, 4), True, id="full-provider"),
+        pytest.param(Shortage("run:r/usd", 5, 9, 10), False, id="own-budget"),
+        pytest.param(Shortage("run:s/usd", 5, 9, 10), True, id="other-budget"),
     ],
 )
 def test_capacity_is_reserved_only_where_others_could_make_room(
-    short: list[Shortage], pinned_away: bool, expected: bool
+    short: Shortage, expected: bool
 ) -> None:
     nominal = {"llm": 12, "provider:p": 12, "requests": 0}
-    may = fairness.may_reserve(short, nominal=nominal, run="r", pinned_away=pinned_away)
-    assert may is expected
+    assert rule.can_be_freed(short, nominal, "r") is expected
 
 
 @given(distinct, entries, times)

@@ -11,7 +11,7 @@ import pytest
 
 from api_http.server_process import Server
 from cli.shell import assert_one_sentence, make_project, weft
-from weft.store.page_codes import create_page_code
+from weft.store.tokens import create_page_code
 
 VIEWS = ("needs", "now", "count")
 

@@ -11,8 +11,8 @@ from wait_until import PATIENCE, wait_until
 from weft.agents.recording import digest_prompt
 from weft.attempt.recordings import make_recording, save_recording
 from weft.model import State
+from weft.store.attempt_end import list_hops
 from weft.store.event_log import history
-from weft.store.hops import list_hops
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from weft.operations.registry import ask
 from weft.operations.steering import AnswerGiven
 from weft.project.project import Project
 from weft.runs.attention import read_attention
-from weft.store.hops import list_hops
+from weft.store.attempt_end import list_hops
 from weft.store.leases import list_open
 from weft.store.tasks import cancel, retry
 

@@ -14,7 +14,7 @@ from weft.attempt.start_failure import fail_to_start
 from weft.model import PredictedFile, State, TaskRequest
 from weft.process.launcher import LaunchFailed
 from weft.store.admission import admit_task
-from weft.store.file_records import list_attempt_files
+from weft.store.attempt_reports import list_attempt_files
 from weft.store.limit_table import list_limits, list_stopped, penalise, resume_agent
 from weft.store.tasks import cancel
 

@@ -17,8 +17,8 @@ from cli.shell import TRY
 from repositories import commit_all
 from wait_until import PATIENCE
 from weft.model import HUMAN, NewTask
-from weft.store.page_codes import create_page_code
 from weft.store.tasks import submit
+from weft.store.tokens import create_page_code
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 expect.set_options(timeout=PATIENCE * 1000)

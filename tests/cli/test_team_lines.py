@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.cli.task_lines import list_diffs
 from weft.runs.task_diff import ComparedEntrant
-from weft.store.team_views import EntrantView
+from weft.store.team_rows import EntrantView
 
 
 def compared(number: int, patch: str) -> ComparedEntrant:

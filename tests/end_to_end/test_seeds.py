@@ -17,7 +17,7 @@ from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.errors import AtCapacity
 from weft.store import open_store
-from weft.store.offers import assign, offer, reject
+from weft.store.members import assign, offer, reject
 from weft.store.workers import list_workers
 
 pytestmark = pytest.mark.timeout(600)

@@ -19,8 +19,7 @@ from weft.gate.host_checks import check_for_gates
 from weft.git.mirror import HomeRemote
 from weft.project.worker_host import MirrorTransport
 from weft.store import Store
-from weft.store.check_orders import find_order
-from weft.store.open_checks import list_checks
+from weft.store.check_orders import find_order, list_checks
 from weft.worker.engine import open_host_site
 
 

@@ -8,7 +8,7 @@ from weft.candidate_records import CheckVerdict, Entry, GateRows, Landing, Merge
 from weft.model import Attempt, Class, Limit, Priority, State, Task, TaskRequest, Wait
 from weft.runs.attention import AttentionItem, Decision
 from weft.runs.explanation import AtGate, Explanation, Reproduction
-from weft.store.team_views import EntrantView, StepView, TeamView
+from weft.store.team_rows import EntrantView, StepView, TeamView
 
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&'<b>"
 NOW = 1_800_000_000.0

@@ -33,11 +33,10 @@ from weft.page.spend_view import RunSpend, SpendView, render_spend
 from weft.page.task_view import TABS, LogMatch, LogWindow, TaskView, render_task, render_team
 from weft.runs.host_list import HostStatus
 from weft.runs.task_list import RunCost
+from weft.store.check_orders import OpenCheck
 from weft.store.messages import TaskMessage
-from weft.store.open_checks import OpenCheck
-from weft.store.overview import WorkerView
-from weft.store.present_work import TaskClaim
-from weft.store.summaries import Cost, RunBudget
+from weft.store.overview import TaskAtWork
+from weft.store.summaries import Cost, RunBudget, TaskClaim
 
 KINDS = (
     *("drained", "gate", "agent", "budget", "limit", "worker"),
@@ -59,7 +58,7 @@ def needs(may_act: bool) -> Html:
 
 
 def make_row(number: int, word: str, started: float | None = None, **changes: Any) -> WorkRow:
-    work = WorkerView(
+    work = TaskAtWork(
         id=number,
         run="r",
         name=f"1.{number}",

@@ -19,9 +19,9 @@ from weft.runs.event_text import SPECIAL, TEXTS, About, Teller, line
 SOURCES = Path(weft.__file__).parent
 COMPUTED = {
     ("store/ready.py", "wake_due"): {"task_unparked", "offer_withdrawn"},
-    ("store/task_end.py", "end_task"): {"task_cancelled", "task_evicted", "task_skipped"},
-    ("store/base_checks.py", "doubt_base"): {"base_doubted"},
-    ("store/base_checks.py", "doubt_set_up"): {"base_doubted"},
+    ("store/ready.py", "end_task"): {"task_cancelled", "task_evicted", "task_skipped"},
+    ("store/gate.py", "doubt_base"): {"base_doubted"},
+    ("store/gate.py", "doubt_set_up"): {"base_doubted"},
     ("store/database.py", "event"): set[str](),
 }
 """Where a kind is worked out, and what it can be."""

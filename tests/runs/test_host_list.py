@@ -18,7 +18,7 @@ from weft.runs.host_list import (
 from weft.store import Store
 from weft.store.limit_table import list_limits
 from weft.store.members import join
-from weft.store.wanted_slots import count_wanted
+from weft.store.probe import count_wanted
 from weft.store.workers import depart, heartbeat
 
 

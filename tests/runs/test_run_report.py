@@ -22,8 +22,7 @@ from weft.store.attempt_end import finish
 from weft.store.gate import complete, intend, record_verdict, reject
 from weft.store.leases import release, take
 from weft.store.limit_table import set_limit
-from weft.store.run_history import read_history
-from weft.store.runs import submit_run
+from weft.store.runs import read_history, submit_run
 
 __all__ = ["url"]  # the fixture: both kinds of store
 

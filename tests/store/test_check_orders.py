@@ -16,6 +16,7 @@ from weft.store.check_orders import (
     count_hosts,
     decline_check,
     find_order,
+    list_checks,
     list_orders,
     order_check,
     report_check,
@@ -33,8 +34,9 @@ from weft.store.leases import (
     take,
 )
 from weft.store.limit_table import set_limit
-from weft.store.open_checks import list_checks
 from weft.store.runs import submit_run
+
+pytestmark = pytest.mark.each_store
 
 TREE, HEAD, BASE = "1" * 40, "2" * 40, "3" * 40
 MACHINE = "Linux x86_64"

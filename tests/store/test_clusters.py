@@ -19,8 +19,10 @@ from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.attempt_end import finish
 from weft.store.leases import list_open, release
+from weft.store.postgres import POLL_SECONDS
 from weft.store.postgres_connection import connection_parameters
-from weft.store.postgres_listener import POLL_SECONDS
+
+pytestmark = pytest.mark.each_store
 
 THREADS = 4
 TASKS = 60

@@ -9,7 +9,7 @@ from store_helpers import AGAIN, DONE, drain, go, hire, put, url
 from weft.model import NewRun, NewTask, Outcome, PredictedFile, State, TaskRequest
 from weft.store import open_store
 from weft.store.attempt_end import finish
-from weft.store.file_records import (
+from weft.store.attempt_reports import (
     list_attempt_files,
     list_held_patterns,
     measure_attempts,

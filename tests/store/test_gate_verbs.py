@@ -30,6 +30,8 @@ from weft.store.runs import submit_run
 from weft.store.tasks import reject as reject_task
 from weft.store.workers import register
 
+pytestmark = pytest.mark.each_store
+
 __all__ = ["url"]
 
 OLD, NEW, TREE = "1" * 40, "2" * 40, "3" * 40

@@ -19,10 +19,9 @@ from weft.model import (
 )
 from weft.store import Store
 from weft.store.admission import admit_task
-from weft.store.attempt_end import finish
+from weft.store.attempt_end import finish, list_hops, list_run_hops
 from weft.store.attempt_reports import propose_step
 from weft.store.gate import complete
-from weft.store.hops import list_hops, list_run_hops
 from weft.store.leases import list_open, release
 from weft.store.ready import wake_due
 from weft.store.tasks import add_tasks, get_task, pause, resume, retry, submit

@@ -26,8 +26,7 @@ from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State, TaskR
 from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.attempt_end import finish
-from weft.store.attempt_history import count_failures, durations
-from weft.store.attempt_reports import report, report_all
+from weft.store.attempt_reports import count_failures, durations, report, report_all
 from weft.store.event_log import history, read_events
 from weft.store.leases import (
     adopt,
@@ -47,6 +46,8 @@ from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, get_task, list_attempts, pause, retry
 from weft.store.workers import depart
+
+pytestmark = pytest.mark.each_store
 
 LLM = {"llm": 1}
 SLOT = {"worker:@": 1}

@@ -17,6 +17,8 @@ from store_helpers import put
 from weft.errors import StoreError
 from weft.store import open_store
 
+pytestmark = pytest.mark.each_store
+
 
 class Wire:
     """Carries bytes between clients and a PostgreSQL, and can cut a connection at a word."""

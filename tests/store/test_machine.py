@@ -58,7 +58,7 @@ from weft.store.leases import (
     take,
 )
 from weft.store.limit_table import list_limits, penalise, set_limit
-from weft.store.offers import accept, assign, offer, reject
+from weft.store.members import accept, assign, offer, reject
 from weft.store.runs import learn_paths, submit_run
 from weft.store.tasks import cancel, pause, resume, retry, skip, submit
 from weft.store.workers import depart, heartbeat, register

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from store_helpers import DONE, go, hire, put, state, tuned, url, weaken
 from weft.model import LEAD, Outcome, State
 from weft.store import Store
@@ -15,6 +17,8 @@ from weft.store.messages import (
     post_to_task,
 )
 from weft.store.tasks import cancel, retry
+
+pytestmark = pytest.mark.each_store
 
 __all__ = ["url"]
 

@@ -14,7 +14,7 @@ from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.attempt_end import finish
 from weft.store.event_log import history
-from weft.store.offers import accept, assign, offer, reject
+from weft.store.members import accept, assign, offer, reject
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, get_task, retry

@@ -27,8 +27,10 @@ from weft.errors import ForeignStore, InputError, NewerStore, StoreError, WeftEr
 from weft.store import Store, default_url, open_store, sql
 from weft.store.database import Transaction
 from weft.store.limit_table import list_limits, set_limit
-from weft.store.sqlite_file import APPLICATION_ID
+from weft.store.sqlite import APPLICATION_ID
 from weft.store.tasks import count_states
+
+pytestmark = pytest.mark.each_store
 
 Spoil = Callable[[Path], object]
 

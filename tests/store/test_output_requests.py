@@ -9,7 +9,7 @@ from weft.errors import Forbidden, InputError, NotFound, Refused
 from weft.operations.host_rights import require_right
 from weft.operations.identity import Identity
 from weft.store import Store
-from weft.store.output_requests import (
+from weft.store.check_orders import (
     LARGEST,
     answer_output_request,
     find_output_answer,
@@ -52,7 +52,7 @@ def test_requests_and_answers_are_kept_for_a_minute_and_are_bounded(store: Store
 
 def test_a_host_answers_no_request_to_another_host(store: Store) -> None:
     who = Identity(token="t", name="host h", scopes=frozenset({"read"}), tenant=None, worker="h")
-    verb = "output_requests.answer_output_request"
+    verb = "check_orders.answer_output_request"
     require_right(store, who, verb, {"id": ask(store)}, "r")
     with pytest.raises(Forbidden):
         require_right(store, who, verb, {"id": ask(store, "other")}, "r")

@@ -13,11 +13,12 @@ from weft.store.attempt_end import finish
 from weft.store.attempt_reports import report
 from weft.store.messages import confirm_to_task, list_sent_to_task, post_to_task, retry_with_note
 from weft.store.overview import list_latest_reports
-from weft.store.page_codes import create_page_code, is_page_code, redeem_page_code
-from weft.store.present_work import list_held_files, list_unmet_needs, list_work, view_work
 from weft.store.runs import submit_run
+from weft.store.summaries import list_held_files, list_unmet_needs, list_work, view_work
 from weft.store.tasks import get_task, submit
-from weft.store.tokens import identify
+from weft.store.tokens import create_page_code, identify, is_page_code, redeem_page_code
+
+pytestmark = pytest.mark.each_store
 
 __all__ = ["url"]
 

@@ -43,6 +43,8 @@ from weft.store.tasks import count_states, get_task, submit
 from weft.store.workers import list_workers, register
 from weft.worker.reaper import Here, Silence, sweep
 
+pytestmark = pytest.mark.each_store
+
 
 @pytest.fixture
 def signs(tmp_path: Path) -> Signs:

@@ -9,7 +9,7 @@ from store_helpers import url as url
 from weft.errors import NotFound, StaleFence
 from weft.model import HUMAN, NewRun, NewTask
 from weft.store import Store
-from weft.store.leases import free_proved_dead, release, renew, suspect_overdue
+from weft.store.leases import find_lost, free_proved_dead, release, renew, suspect_overdue
 from weft.store.projections import (
     ISSUE_TRACKER,
     NOTIFICATIONS,
@@ -19,7 +19,6 @@ from weft.store.projections import (
     ProjectionState,
     advance_projection,
     fail_projection,
-    is_held,
     list_open_projections,
     list_projections,
     request_projections,
@@ -28,6 +27,8 @@ from weft.store.projections import (
 )
 from weft.store.runs import set_target, submit_run
 from weft.store.workers import depart
+
+pytestmark = pytest.mark.each_store
 
 MARKS = NewProjection(name=PLAN_MARKS, host="h", path="/plan.md")
 
@@ -79,9 +80,9 @@ def test_a_silent_holder_loses_its_lease_and_can_no_longer_move_the_number(
         advance_projection(store, late, run, PLAN_MARKS, handled=3, memory=[], ended=True, now=1)
     with pytest.raises(StaleFence):
         fail_projection(store, late, run, PLAN_MARKS, failure="late", give_up=True, now=1)
-    assert not is_held(store, late, run, PLAN_MARKS)
-    assert is_held(store, fence, run, PLAN_MARKS)
-    assert not is_held(store, fence, run, TARGET_BRANCH)
+    with pytest.raises(StaleFence):
+        fail_projection(store, fence, run, TARGET_BRANCH, failure="other", give_up=True, now=1)
+    assert find_lost(store, [late, fence]) == [late]
     assert snapshot(store.url) == before
     assert (marks(store).handled, marks(store).memory) == (7, ("x",))
 

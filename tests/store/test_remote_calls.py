@@ -30,8 +30,7 @@ from weft.store.remote_calls import (
     encode,
     hints_of,
 )
-from weft.store.run_history import read_history
-from weft.store.runs import submit_run
+from weft.store.runs import read_history, submit_run
 from weft.store.tasks import submit
 from weft.store.workers import register
 

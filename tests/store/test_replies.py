@@ -9,18 +9,18 @@ from store_helpers import put, url
 from weft.errors import InputError, NotFound, StillAnswering
 from weft.store import Store
 from weft.store.database import Transaction
-from weft.store.replies import (
+from weft.store.store import BoundStore
+from weft.store.tasks import get_task
+from weft.store.tokens import (
     KEPT,
     RepeatableRequest,
     StoredReply,
-    fill,
+    fill_reply,
     find_reply,
     forget_replies,
     keep_reply,
-    reserve,
+    reserve_reply,
 )
-from weft.store.store import BoundStore
-from weft.store.tasks import get_task
 
 __all__ = ["url"]
 
@@ -37,23 +37,23 @@ def test_a_key_has_one_answer_for_one_request_of_one_token(store: Store) -> None
 
 
 def test_what_is_being_answered_is_not_done_twice(store: Store) -> None:
-    assert reserve(store, ASKED, now=1) is None
+    assert reserve_reply(store, ASKED, now=1) is None
     with pytest.raises(StillAnswering):
-        reserve(store, ASKED, now=2)
-    fill(store, ASKED, None, now=3)
-    assert reserve(store, ASKED, now=4) is None
-    fill(store, ASKED, DONE, now=5)
-    assert reserve(store, ASKED, now=6) == DONE
+        reserve_reply(store, ASKED, now=2)
+    fill_reply(store, ASKED, None, now=3)
+    assert reserve_reply(store, ASKED, now=4) is None
+    fill_reply(store, ASKED, DONE, now=5)
+    assert reserve_reply(store, ASKED, now=6) == DONE
 
 
 def test_who_died_while_answering_is_given_up_and_old_answers_are_forgotten(store: Store) -> None:
-    assert reserve(store, ASKED, now=1) is None
-    assert reserve(store, ASKED, now=1000) is None
-    fill(store, ASKED, DONE, now=1001)
+    assert reserve_reply(store, ASKED, now=1) is None
+    assert reserve_reply(store, ASKED, now=1000) is None
+    fill_reply(store, ASKED, DONE, now=1001)
     forget_replies(store, now=1000 + KEPT)
-    assert reserve(store, ASKED, now=1000 + KEPT) == DONE
+    assert reserve_reply(store, ASKED, now=1000 + KEPT) == DONE
     forget_replies(store, now=1002 + KEPT)
-    assert reserve(store, ASKED, now=1002 + KEPT) is None
+    assert reserve_reply(store, ASKED, now=1002 + KEPT) is None
 
 
 def test_verbs_within_one_transaction_happen_together_or_not_at_all(store: Store) -> None:

@@ -19,6 +19,8 @@ from weft.store.attempt_reports import report, report_all
 from weft.store.leases import adopt, extend, find_lost, free_proved_dead, release, renew, take
 from weft.store.ledger import NONCE_BITS
 
+pytestmark = pytest.mark.each_store
+
 Backup = Callable[[str], Callable[[], None]]
 """Makes a backup of the store at a URL; returns a function that restores it."""
 

@@ -8,7 +8,7 @@ import pytest
 from weft.store import Store
 from weft.store.event_log import last_event
 from weft.store.limit_table import set_limit
-from weft.store.ring import wait_rung
+from weft.store.wake import wait_rung
 
 pytestmark = pytest.mark.anyio
 

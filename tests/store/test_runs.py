@@ -10,6 +10,8 @@ from weft.model import NewRun, NewTask
 from weft.store import Store
 from weft.store.runs import list_runs, page_runs, submit_run
 
+pytestmark = pytest.mark.each_store
+
 __all__ = ["url"]
 
 

@@ -55,12 +55,14 @@ from weft.store.leases import (
     suspect_overdue,
 )
 from weft.store.limit_table import set_limit
-from weft.store.offers import offer, reject
+from weft.store.members import offer, reject
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, list_attempts, pause, resume, retry
 from weft.store.workers import depart
 from weft.worker.engine import prove_worker_dead
 from weft.worker.reaper import Here, Silence, sweep
+
+pytestmark = pytest.mark.each_store
 
 LLM = {"llm": 1}
 ENDED_LOOKS_HELD = (

@@ -28,7 +28,7 @@ from weft.store.attempt_end import finish
 from weft.store.event_log import history
 from weft.store.gate import complete, intend, read_gate
 from weft.store.leases import list_open, release, take
-from weft.store.offers import accept, offer
+from weft.store.members import accept, offer
 from weft.store.probe import order, probe, queue
 from weft.store.runs import cancel_run, end_finished, get_run, pause_run, resume_run, submit_run
 from weft.store.tasks import approve, cancel, get_task, reject, retry, skip

@@ -17,13 +17,15 @@ from weft.store import Store
 from weft.store.admission import admit
 from weft.store.attempt_end import finish
 from weft.store.gate import accept_entrant, complete, intend, read_open, record_verdict, reject
-from weft.store.leases import extend, list_open, release, take
+from weft.store.leases import extend, fix_team_base, list_open, release, take
 from weft.store.limit_table import list_limits, set_limit
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, find_task, list_run, pause, resume, retry, skip
-from weft.store.team_verbs import choose_entrant, fix_team_base, hedge, list_slow_hedges
-from weft.store.team_views import TeamView, find_team
+from weft.store.team_rows import TeamView, find_team
+from weft.store.teams import choose_entrant, hedge, list_slow_hedges
 from weft.store.workers import depart
+
+pytestmark = pytest.mark.each_store
 
 __all__ = ["url"]
 

@@ -14,8 +14,7 @@ from weft.model import AgentFile, NewRun, NewTask, NewWorker, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.attempt_end import finish
-from weft.store.attempt_history import durations
-from weft.store.attempt_reports import report
+from weft.store.attempt_reports import durations, report
 from weft.store.leases import (
     adopt,
     extend,
@@ -26,10 +25,12 @@ from weft.store.leases import (
     take,
 )
 from weft.store.limit_table import differences, penalise, set_limit
-from weft.store.offers import accept, assign, offer, reject
+from weft.store.members import accept, assign, offer, reject
 from weft.store.runs import cancel_run, get_run, submit_run
 from weft.store.tasks import cancel, find_task, get_task, list_tasks, skip, submit
 from weft.store.workers import depart, find_workers, get_worker, heartbeat, register
+
+pytestmark = pytest.mark.each_store
 
 Verb = Callable[[Store, str], object]
 

@@ -16,6 +16,8 @@ from weft.store.leases import adopt, suspect_overdue
 from weft.store.tokens import create_token, identify, list_tokens, page_tokens, revoke_token
 from weft.store.workers import depart
 
+pytestmark = pytest.mark.each_store
+
 __all__ = ["url"]
 
 

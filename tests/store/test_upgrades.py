@@ -32,7 +32,7 @@ from weft.errors import NewerStore, StoreError, UnknownSchema
 from weft.store import Store, open_store, sql
 from weft.store.limit_table import list_limits
 from weft.store.postgres import Postgres
-from weft.store.postgres_schema import MIGRATION_LOCK
+from weft.store.postgres_connection import MIGRATION_LOCK
 from weft.store.sqlite import Sqlite
 
 PROGRAM = Path(__file__).with_name("upgrade_program.py")

@@ -31,6 +31,8 @@ from weft.store.tasks import cancel
 from weft.store.wake import Listener
 from weft.store.workers import heartbeat
 
+pytestmark = pytest.mark.each_store
+
 SUBMIT = """
 import sys
 from weft.model import NewTask

@@ -14,8 +14,10 @@ from weft.store import Store, open_store
 from weft.store.admission import drain as stop_admissions
 from weft.store.attempt_end import finish
 from weft.store.limit_table import set_limit, stop_agent
+from weft.store.probe import count_wanted
 from weft.store.tasks import submit
-from weft.store.wanted_slots import count_wanted
+
+pytestmark = pytest.mark.each_store
 
 
 @pytest.fixture

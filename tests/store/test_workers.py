@@ -24,6 +24,8 @@ from weft.store.workers import (
     list_workers,
 )
 
+pytestmark = pytest.mark.each_store
+
 SLOT = {"worker:@": 1}
 
 

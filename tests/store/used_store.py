@@ -33,17 +33,14 @@ from weft.store.gate import (
 )
 from weft.store.leases import list_open, take
 from weft.store.limit_table import list_limits, list_stopped
-from weft.store.members import join
+from weft.store.members import accept, join, offer
 from weft.store.messages import list_to_member, post_to_member, post_to_task
-from weft.store.offers import accept, offer
 from weft.store.overview import overview
 from weft.store.probe import probe
 from weft.store.projections import PLAN_MARKS, TARGET_BRANCH, NewProjection, list_projections
-from weft.store.replies import RepeatableRequest, StoredReply, keep_reply
-from weft.store.run_history import read_history
-from weft.store.runs import get_settings, submit_run
+from weft.store.runs import get_settings, read_history, submit_run
 from weft.store.tasks import get_task, list_attempts, list_run, list_tasks
-from weft.store.tokens import create_token, list_tokens
+from weft.store.tokens import RepeatableRequest, StoredReply, create_token, keep_reply, list_tokens
 from weft.store.workers import list_workers
 
 RUN = "r1"

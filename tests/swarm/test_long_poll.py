@@ -28,8 +28,8 @@ from weft.operations.long_poll import Room
 from weft.operations.member_records import NewWork, Trigger
 from weft.store import Store
 from weft.store.limit_table import set_limit
+from weft.store.members import find_room
 from weft.store.members import join as register
-from weft.store.offers import find_room
 from weft.store.store import writes
 from weft.store.tasks import cancel
 from weft.store.tokens import create_token, revoke_token

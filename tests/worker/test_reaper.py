@@ -16,7 +16,7 @@ from weft.store import Store
 from weft.store.attempt_end import finish
 from weft.store.event_log import read_events
 from weft.store.leases import adopt, renew
-from weft.store.offers import offer
+from weft.store.members import offer
 from weft.store.runs import submit_run
 from weft.store.workers import depart, get_worker, heartbeat, list_workers
 from weft.worker.reaper import Here, Silence, Swept, sweep

@@ -13,12 +13,12 @@ from weft.errors import WeftError
 from weft.git.refs import find_commits
 from weft.model import GOES_ON, RESUMED, Attempt, Grant, Hop, State, Task, TaskKind
 from weft.project.site import Site
+from weft.store.attempt_end import list_hops
 from weft.store.gate import find_landed
-from weft.store.hops import list_hops
+from weft.store.leases import fix_team_base
 from weft.store.reviews import find_round
 from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
-from weft.store.team_verbs import fix_team_base
 from weft.workspace.names import trunk_ref
 
 

@@ -38,8 +38,8 @@ from weft.paths import normalise
 from weft.project.agent_demand import demand_with_agent
 from weft.project.site import Site
 from weft.stages import looks
+from weft.store.attempt_end import list_hops
 from weft.store.event_log import history
-from weft.store.hops import list_hops
 from weft.store.tasks import find_task, get_task, list_attempts
 
 

@@ -50,7 +50,7 @@ from weft.git.trees import find_file
 from weft.model import PLAN, ErrorClass, Outcome, Stage, State, TaskRequest
 from weft.process import BrokenOff
 from weft.store.attempt_end import finish
-from weft.store.attempt_history import count_failures
+from weft.store.attempt_reports import count_failures
 from weft.store.leases import extend, find_lost, release
 from weft.store.tasks import get_task
 from weft.teams.comparison_answer import read_preference

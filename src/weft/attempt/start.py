@@ -47,8 +47,8 @@ from weft.process.death_proof import find_strays, is_proved_dead
 from weft.process.environment import build_environment
 from weft.project.boxes import enter_agent_box
 from weft.project.site import Site
+from weft.store.attempt_end import list_hops
 from weft.store.event_log import history
-from weft.store.hops import list_hops
 from weft.store.messages import confirm_to_task, list_sent, list_to_task
 from weft.store.reviews import find_round
 from weft.store.tasks import get_task, list_attempts, list_needs

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from weft.store.attempt_end import list_hops
 from weft.store.event_log import history
 from weft.store.gate import find_landed
-from weft.store.hops import list_hops
 from weft.store.messages import list_to_task
 from weft.store.reviews import find_round
 from weft.store.runs import get_run, get_settings

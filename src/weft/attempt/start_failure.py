@@ -12,8 +12,8 @@ from weft.model import ErrorClass, Grant, Outcome
 from weft.process.launcher import LaunchFailed
 from weft.project.site import Site
 from weft.store.attempt_end import finish
-from weft.store.attempt_history import count_failures
-from weft.store.base_checks import doubt_set_up
+from weft.store.attempt_reports import count_failures
+from weft.store.gate import doubt_set_up
 from weft.store.leases import release
 
 

@@ -25,7 +25,7 @@ from weft.project.project import Project, get_local_project
 from weft.project.server_address import address_file, read_addresses
 from weft.runs.task_diff import get_workspace
 from weft.store import Store
-from weft.store.page_codes import create_page_code
+from weft.store.tokens import create_page_code
 
 OPENED: Final = 60.0  # seconds for a browser that weft opens
 PRINTED: Final = 600.0  # seconds for a person who copies a link

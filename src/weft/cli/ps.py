@@ -20,8 +20,8 @@ from weft.runs.attention import as_dict as need_as_dict
 from weft.runs.host_list import HostStatus, describe_host_labels, describe_seen, read_hosts
 from weft.runs.host_list import as_dict as host_as_dict
 from weft.store import Store
-from weft.store.overview import Overview, WorkerView, overview
-from weft.store.wanted_slots import count_wanted
+from weft.store.overview import Overview, TaskAtWork, overview
+from weft.store.probe import count_wanted
 from weft.store.workers import list_silent
 from weft.words import (
     IN_REVIEW,
@@ -261,11 +261,11 @@ def host_lines(hosts: Sequence[HostStatus], now: float) -> list[str]:
     return shown
 
 
-def called(task: WorkerView) -> str:
+def called(task: TaskAtWork) -> str:
     return task_label(task.id, task.run, task.name)
 
 
-def _shown_as(task: WorkerView) -> str:
+def _shown_as(task: TaskAtWork) -> str:
     """Return the state to show: a paused task whose agent goes on is running. A task in review is
     shown as a need only."""
     if task.reason == IN_REVIEW:
@@ -273,7 +273,7 @@ def _shown_as(task: WorkerView) -> str:
     return "running" if task.state == "paused" and task.started is not None else task.state
 
 
-def _doing(task: WorkerView, now: float) -> str:
+def _doing(task: TaskAtWork, now: float) -> str:
     if task.started is not None and task.state in ("running", "paused"):
         who = task.agent or task.worker or ""
         stage = f"{who}{f', {task.stage}' if task.stage not in (None, task.agent) else ''}"

@@ -62,9 +62,8 @@ from weft.runs.wanted_projections import (
     resume_projections,
 )
 from weft.store import Store
-from weft.store.base_checks import skip_base_check
 from weft.store.event_log import last_event, list_of_kind
-from weft.store.gate import list_check_spans
+from weft.store.gate import list_check_spans, skip_base_check
 from weft.store.tasks import list_run
 from weft.worker.preflight import ask_about, find_known_red, require_base
 

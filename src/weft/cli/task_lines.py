@@ -13,7 +13,7 @@ from weft.model import Wait, Worker
 from weft.process.process_identity import get_place
 from weft.runs.host_list import explain_silence, is_dead_here
 from weft.runs.task_diff import ComparedEntrant, TeamComparison
-from weft.store.team_views import EntrantView, TeamView
+from weft.store.team_rows import EntrantView, TeamView
 from weft.words import ENTRANT_RESULTS
 
 _NARROWEST: Final = 36  # columns of a diff

@@ -26,7 +26,7 @@ from weft.project.site import Site
 from weft.project.warning_log import show_warnings
 from weft.runs.host_list import is_served
 from weft.store import Store
-from weft.store.ring import wait_rung
+from weft.store.wake import wait_rung
 from weft.worker.engine import (
     Interrupted,
     Take,

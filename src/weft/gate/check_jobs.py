@@ -22,7 +22,7 @@ from weft.model import Task
 from weft.project.site import Site
 from weft.store.tasks import get_task
 from weft.store.team_rows import task_of_entry
-from weft.store.team_verbs import WantedTests
+from weft.store.teams import WantedTests
 
 
 class CheckJob(Struct, frozen=True, kw_only=True):

@@ -30,9 +30,8 @@ from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
 from weft.store.gate import block_gate
 from weft.store.leases import take
-from weft.store.ring import wait_rung
 from weft.store.runs import get_run
-from weft.store.wake import Listener
+from weft.store.wake import Listener, wait_rung
 
 log = logging.getLogger(__name__)
 

@@ -53,22 +53,25 @@ from weft.git.trees import ChangeKind, count_lines
 from weft.model import TaskKind
 from weft.project.held_leases import HeldLeases
 from weft.project.site import Site
-from weft.store.base_checks import DOUBTED, accept_base, doubt_base, refuse_base
 from weft.store.event_log import list_of_kind
 from weft.store.gate import (
+    DOUBTED,
+    accept_base,
     accept_entrant,
+    doubt_base,
     find_pass,
     get_output,
     pass_on,
     read_open,
     record_conflict,
     record_verdict,
+    refuse_base,
     reject,
     see_entries,
 )
 from weft.store.runs import get_run
 from weft.store.tasks import list_run
-from weft.store.team_verbs import list_wanted_tests
+from weft.store.teams import list_wanted_tests
 from weft.teams.test_files import is_test_file
 from weft.workspace import SetupFiles
 from weft.workspace.names import trunk_ref

@@ -25,8 +25,7 @@ from weft.project.held_leases import HeldLeases
 from weft.project.site import Site, Transport
 from weft.store.check_orders import decline_check, find_order, report_check, take_check
 from weft.store.leases import find_lost
-from weft.store.ring import wait_rung
-from weft.store.wake import Listener
+from weft.store.wake import Listener, wait_rung
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import PlanSource, check, setting_of
 from weft.runs.preparation import PlanUpload, RunOptions, prepare
 from weft.store import Store
-from weft.store.hops import list_run_hops
+from weft.store.attempt_end import list_run_hops
 from weft.store.runs import add_task, list_runs
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_run

@@ -39,7 +39,7 @@ from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import CheckedPlan, PlanSource, check, setting_of
 from weft.runs.preparation import PlanUpload, RunOptions, prepare, run_budget
 from weft.store import Store
-from weft.store.offers import assign, find_room, offer
+from weft.store.members import assign, find_room, offer
 from weft.store.store import writes
 from weft.store.tasks import get_task, submit
 from weft.store.tokens import refuse_revoked

@@ -42,7 +42,7 @@ from weft.paths import matches
 from weft.project.agent_demand import demand_with_agent
 from weft.project.project import Project
 from weft.store import Store
-from weft.store.hops import list_hops
+from weft.store.attempt_end import list_hops
 from weft.store.leases import get_lease
 from weft.store.tasks import get_task, list_attempts
 from weft.words import full_label

@@ -22,9 +22,8 @@ from weft.operations.member_work import refuse_more_files
 from weft.project.project import Project
 from weft.project.site import parse_agent, read_agent
 from weft.store import Store
-from weft.store.check_orders import find_ordered_head
+from weft.store.check_orders import find_ordered_head, get_output_request
 from weft.store.leases import get_lease, list_open
-from weft.store.output_requests import get_output_request
 from weft.store.runs import get_settings
 from weft.store.store import reads
 from weft.store.tasks import get_task, list_attempts
@@ -38,13 +37,13 @@ _FENCES: Final[Mapping[str, Callable[[Arguments], Iterable[int]]]] = {
     "attempt_reports.report_all": lambda given: [fence for fence, _ in given["reports"]],
     **dict.fromkeys(
         (
-            "base_checks.doubt_set_up",
+            "gate.doubt_set_up",
             "check_orders.decline_check",
             "check_orders.report_check",
             "leases.adopt",
             "leases.extend",
             "attempt_end.finish",
-            "team_verbs.fix_team_base",
+            "leases.fix_team_base",
             "leases.free_proved_dead",
             "attempt_reports.propose_step",
             "attempt_reports.refuse_step",
@@ -110,7 +109,7 @@ def require_right(store: Store, who: Identity, verb: str, given: Arguments, repo
         _require_fences(store, who, _FENCES[verb](given))
         if verb == "leases.adopt":
             _require(is_own(who, given["worker"]), "another worker")
-    elif verb == "output_requests.answer_output_request":
+    elif verb == "check_orders.answer_output_request":
         asked = get_output_request(store, given["id"]).host
         _require(asked == who.worker, "another host")
     elif verb == "messages.confirm_to_task":

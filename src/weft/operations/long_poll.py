@@ -30,21 +30,23 @@ from weft.store import Store
 from weft.store.admission import admit
 from weft.store.leases import release
 from weft.store.members import (
+    MemberNews,
+    MemberState,
     confirm_notices,
     give_signs,
     list_absent,
     list_held,
     list_offers,
+    look_for_members,
+    may_have_work,
     take_notices,
 )
 from weft.store.messages import confirm_to_member, list_to_member
 from weft.store.ready import wake_due
-from weft.store.ring import wait_rung
 from weft.store.store import writes
 from weft.store.tasks import get_task
 from weft.store.tokens import refuse_revoked
-from weft.store.waiting_members import Standing, Stirrings, look_for_members, may_have_work
-from weft.store.wake import Listener
+from weft.store.wake import Listener, wait_rung
 
 log = logging.getLogger(__name__)
 
@@ -269,31 +271,31 @@ class Room:
         """Find the members with work or news and poll for them; return the seconds to wait
         afterwards."""
         waiting = list(self._waiters)
-        stirrings = await self._look(waiting)
-        if stirrings.due is not None and stirrings.due <= self._clock():
+        news = await self._look(waiting)
+        if news.due is not None and news.due <= self._clock():
             await self._ask(partial(wake_due, now=self._clock()))
-            stirrings = await self._look(waiting)
+            news = await self._look(waiting)
         served = set()
-        for waiter in _list_addressed(waiting, stirrings):
+        for waiter in _list_addressed(waiting, news):
             if await self._try(waiter):
                 served.add(waiter.member)
-        for alike in _alike(waiting, stirrings):
+        for alike in _alike(waiting, news):
             for waiter in alike:
                 if not waiter.open or waiter.member in served:
                     continue  # its capacity has changed since the query
                 if not await self._try(waiter):
                     break
                 served.add(waiter.member)
-        self._last_event = stirrings.last_event
+        self._last_event = news.last_event
         for waiter in waiting:
             waiter.fresh = False
         if any(waiter.open and waiter.member in served for waiter in self._waiters):
             self._stir()
-        if stirrings.due is None:
+        if news.due is None:
             return _LONGEST_WAIT
-        return min(_LONGEST_WAIT, max(_SOON, stirrings.due - self._clock()))
+        return min(_LONGEST_WAIT, max(_SOON, news.due - self._clock()))
 
-    async def _look(self, waiting: Iterable[_Waiter]) -> Stirrings:
+    async def _look(self, waiting: Iterable[_Waiter]) -> MemberNews:
         return await self._ask(
             partial(
                 look_for_members,
@@ -327,43 +329,43 @@ class Room:
             waiter.tried = None
 
 
-def _list_addressed(waiting: Iterable[_Waiter], stirrings: Stirrings) -> Iterator[_Waiter]:
+def _list_addressed(waiting: Iterable[_Waiter], news: MemberNews) -> Iterator[_Waiter]:
     """Yield the waiters that may have work or news of their own."""
     for waiter in waiting:
-        standing = stirrings.standings.get(waiter.member)
+        standing = news.standings.get(waiter.member)
         if standing is None:
             if waiter.fresh:  # it has left since it came: its poll says so
                 yield waiter
-        elif _is_addressed(waiter, standing, stirrings):
+        elif _is_addressed(waiter, standing, news):
             yield waiter
 
 
-def _is_addressed(waiter: _Waiter, standing: Standing, stirrings: Stirrings) -> bool:
+def _is_addressed(waiter: _Waiter, standing: MemberState, news: MemberNews) -> bool:
     member = waiter.member
-    if member in stirrings.addressed:
+    if member in news.addressed:
         return True
-    if waiter.fresh and (standing.is_lead or member in stirrings.senders):
+    if waiter.fresh and (standing.is_lead or member in news.senders):
         return True  # tasks may have ended before the first query
-    if sender_name(member) in stirrings.ended or (standing.is_lead and stirrings.ended):
+    if sender_name(member) in news.ended or (standing.is_lead and news.ended):
         return True
-    own_work = member in stirrings.offered or any(head.pinned == member for head in stirrings.heads)
+    own_work = member in news.offered or any(head.pinned == member for head in news.heads)
     return own_work and standing.available > 0
 
 
-def _alike(waiting: Iterable[_Waiter], stirrings: Stirrings) -> Iterator[list[_Waiter]]:
+def _alike(waiting: Iterable[_Waiter], news: MemberNews) -> Iterator[list[_Waiter]]:
     """Group the waiters that could take a task from the pool with those that are like them."""
     groups: defaultdict[tuple[frozenset[str], int], list[_Waiter]] = defaultdict(list)
     for waiter in waiting:
-        standing = stirrings.standings.get(waiter.member)
-        if standing is not None and _could_take(standing, stirrings):
+        standing = news.standings.get(waiter.member)
+        if standing is not None and _could_take(standing, news):
             groups[standing.capabilities, standing.available].append(waiter)
     yield from groups.values()
 
 
-def _could_take(standing: Standing, stirrings: Stirrings) -> bool:
+def _could_take(standing: MemberState, news: MemberNews) -> bool:
     return standing.available > 0 and any(
         head.pinned is None and (head.agent is None or head.agent in standing.capabilities)
-        for head in stirrings.heads
+        for head in news.heads
     )
 
 

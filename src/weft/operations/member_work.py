@@ -33,7 +33,7 @@ from weft.operations.inbox import ack_messages, confirmed_messages
 from weft.operations.member_records import Claimed, Heard, TaskResult
 from weft.project.project import Project
 from weft.project.site import parse_agent, read_agent
-from weft.store import Store, attempt_end, attempt_history, attempt_reports, leases, offers, tasks
+from weft.store import Store, attempt_end, attempt_reports, leases, members, tasks
 from weft.store.admission import admit_task
 from weft.store.attempt_reports import propose_step, refuse_step
 from weft.store.database import storable
@@ -78,7 +78,7 @@ def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) 
     about = _get_for(store, who, task)
     if about.state is State.OFFERED and about.offered_to == member:
         _refuse_full(worker)
-    if not offers.accept(store, task, member, now=now):
+    if not members.accept(store, task, member, now=now):
         return _held_up(store, tasks.get_task(store, task), now=now)
     return _taken(store, member, task, now=now)
 
@@ -90,7 +90,7 @@ def reject(
     """Reject an offer; the task goes back to the pool."""
     get_acting(store, who, member, now=now)
     _get_for(store, who, task)
-    offers.reject(store, task, member, now=now, reason=reason)
+    members.reject(store, task, member, now=now, reason=reason)
     give_signs(store, [member], now=now)
 
 
@@ -226,7 +226,7 @@ def _finish(
     if lease.released is None and about.state in TERMINAL:
         leases.release(store, fence, now=now, reason=str(about.state), spent=result.spent)
         return about.state, True
-    earlier = attempt_history.count_failures(store, about.id, result.kind)
+    earlier = attempt_reports.count_failures(store, about.id, result.kind)
     outcome = _outcome(store, result, earlier, now=now)
     if lease.released is not None:
         _refuse_another_result(store, fence, outcome)
@@ -239,7 +239,7 @@ def _finish(
 def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
     """Refuse a result that differs from the first. Several callers may each believe that theirs
     was stored."""
-    first = attempt_history.find_answer(store, fence)
+    first = attempt_reports.find_answer(store, fence)
     answer = storable(store.redactor.redact_text(outcome.result or outcome.reason))
     if first is None or first == (outcome.kind, answer):
         return

@@ -24,7 +24,7 @@ from weft.store.limit_table import list_limits
 from weft.store.runs import get_run, page_runs
 from weft.store.store import reads
 from weft.store.tasks import list_run
-from weft.store.team_views import TeamView
+from weft.store.team_rows import TeamView
 
 MOST: Final = 500
 """Tasks on a page, at most."""

@@ -175,7 +175,7 @@ def _choose_option(options: Sequence[str], text: str) -> str:
 def choose(setting: Occasion, asked: Choice) -> ControlResult:
     """Choose the result of an entrant of a team for its task."""
     from weft.runs.task_diff import get_team  # late: brings git along
-    from weft.store.team_verbs import choose_entrant
+    from weft.store.teams import choose_entrant
 
     task, _ = get_team(setting.store, str(asked.task))
     choose_entrant(setting.store, task.id, asked.entrant, now=setting.now)

@@ -11,7 +11,7 @@ from weft.model import Task, Wait
 from weft.page.act_forms import pick_run
 from weft.page.markup import Html, Part, article, dim, link, state_tag, table, tag, tr
 from weft.paths import matches
-from weft.store.present_work import TaskClaim
+from weft.store.summaries import TaskClaim
 from weft.words import full_label, state_word, task_label
 
 

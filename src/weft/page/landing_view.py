@@ -22,7 +22,7 @@ from weft.page.markup import (
     tag,
     tr,
 )
-from weft.store.open_checks import OpenCheck
+from weft.store.check_orders import OpenCheck
 from weft.words import entry_word
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from weft.formats import clock, first_line
 from weft.page.act_forms import select
 from weft.page.markup import Html, article, escaped, link, since, state_tag, tag
-from weft.store.overview import WorkerView
+from weft.store.overview import TaskAtWork
 from weft.words import task_label
 
 GROUPS: Final = (
@@ -32,7 +32,7 @@ PAGE: Final = 200  # rows of a group at once
 class WorkRow(Struct, frozen=True, kw_only=True):
     """A task that has not ended."""
 
-    task: WorkerView
+    task: TaskAtWork
     word: str  # of its state
     doing: str = ""  # the last tool call or words of its agent
     heard: float | None = None  # its agent's last sign of life
@@ -124,7 +124,7 @@ def _row(row: WorkRow, now: float) -> str:
     )
 
 
-def _agent(task: WorkerView) -> str:
+def _agent(task: TaskAtWork) -> str:
     stage = f", {task.stage}" if task.stage not in (None, task.agent) else ""
     return f"{task.agent or ''}{stage}"
 

@@ -27,7 +27,7 @@ from weft.page.markup import (
 )
 from weft.runs.explanation import Explanation
 from weft.store.messages import TaskMessage
-from weft.store.team_views import EntrantView, StepView, TeamView
+from weft.store.team_rows import EntrantView, StepView, TeamView
 from weft.words import ENTRANT_RESULTS, full_label, task_state
 
 _ENTRANT_HEADS: Final = ("Entrant", "Result", "Diff", "New tests", "Time", "Cost")

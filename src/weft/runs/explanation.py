@@ -16,16 +16,16 @@ from weft.model import TERMINAL, Attempt, Class, Event, Hop, Priority, State, Ta
 from weft.runs.host_list import find_hosts
 from weft.runs.task_names import get_named_task
 from weft.store import Store
+from weft.store.attempt_end import list_hops
+from weft.store.check_orders import OpenCheck, list_checks
 from weft.store.gate import get_output, read_gate
-from weft.store.hops import list_hops
 from weft.store.limit_table import list_stopped
-from weft.store.open_checks import OpenCheck, list_checks
 from weft.store.probe import order, probe, queue
 from weft.store.runs import get_settings
 from weft.store.store import reads
 from weft.store.summaries import get_budget, list_open_entries, milestones
 from weft.store.tasks import get_task, list_attempts
-from weft.store.team_views import TeamView, find_team
+from weft.store.team_rows import TeamView, find_team
 from weft.store.workers import find_workers
 from weft.words import full_label
 

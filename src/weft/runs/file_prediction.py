@@ -41,7 +41,7 @@ from weft.project.file_knowledge import (
 )
 from weft.runs.outlook import CHECK_SECONDS
 from weft.store import Store
-from weft.store.file_records import (
+from weft.store.attempt_reports import (
     AttemptSeconds,
     list_attempt_files,
     list_held_patterns,

@@ -21,8 +21,8 @@ from weft.model import Attempt, Worker
 from weft.process.output_tail import OutputLine
 from weft.process.process_identity import get_place
 from weft.store import Store
+from weft.store.check_orders import find_output_answer, request_output
 from weft.store.limit_table import identity
-from weft.store.output_requests import find_output_answer, request_output
 from weft.store.tasks import get_task, list_attempts
 from weft.store.workers import find_workers, list_workers
 from weft.words import full_label

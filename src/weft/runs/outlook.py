@@ -19,10 +19,10 @@ from weft.planning.forecast import ForecastJob, ForecastWork, Stint
 from weft.runs.progress import RunProgress, read_progress
 from weft.runs.run_figures import list_reachable, list_successors
 from weft.store import Store
-from weft.store.attempt_history import attempts_per_task, durations
+from weft.store.attempt_reports import attempts_per_task, durations
+from weft.store.check_orders import list_checks
 from weft.store.gate import list_check_seconds
 from weft.store.limit_table import list_limits
-from weft.store.open_checks import list_checks
 from weft.store.runs import learn_paths
 from weft.store.tasks import list_run, list_run_edges
 from weft.store.workers import list_workers

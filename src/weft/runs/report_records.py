@@ -12,7 +12,7 @@ from msgspec import Struct
 from weft.admission.capacity import is_consumable
 from weft.model import HUMAN, TERMINAL, Attempt, Event, State, Task, TaskKind
 from weft.runs.run_figures import RunFigures
-from weft.store.run_history import RunHistory
+from weft.store.runs import RunHistory
 
 _LEFT_OUT: Final = ("gate:", "agent:", "host:")
 """Prefixes of limits that no slot counts, or that repeat another limit."""

@@ -28,8 +28,7 @@ from weft.runs.report_records import (
 from weft.runs.run_figures import find_waits, measure_run, pack_lanes
 from weft.runs.task_list import get_run_or_newest
 from weft.store import Store
-from weft.store.run_history import RunHistory, read_history
-from weft.store.runs import get_settings
+from weft.store.runs import RunHistory, get_settings, read_history
 from weft.words import describe_prediction
 
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}

@@ -19,7 +19,7 @@ from weft.store.limit_table import identity
 from weft.store.server_operations import hosted
 from weft.store.summaries import milestones
 from weft.store.tasks import list_attempts
-from weft.store.team_views import EntrantView, TeamView, find_team
+from weft.store.team_rows import EntrantView, TeamView, find_team
 from weft.words import describe_task, full_label, task_clause, task_state
 from weft.workspace.handout import list_handed_out
 

@@ -19,10 +19,10 @@ from weft.runs.attention import read_attention
 from weft.runs.event_text import shorten_report
 from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
+from weft.store.check_orders import OpenCheck
 from weft.store.event_log import last_event, read_events
 from weft.store.gate import read_gate
 from weft.store.leases import list_open
-from weft.store.open_checks import OpenCheck
 from weft.store.runs import get_run
 from weft.store.tasks import find_tasks, list_run_edges, list_run_states
 

@@ -1,25 +1,46 @@
-"""The end of an attempt with an outcome: the outcome is recorded, and the task moves on."""
+"""The end of an attempt with an outcome: the outcome is recorded, and the task moves on.
+
+A hop, the hand-over of a task between agents, is written by the transaction that ends its attempt,
+so a task has one owner at any moment.
+"""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from weft import stages
 from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, StaleFence
-from weft.model import HANDED_OVER, LEAD, STEPS, TERMINAL, Outcome, State
+from weft.model import (
+    GOES_ON,
+    HANDED_OVER,
+    LEAD,
+    RESUMED,
+    STEPS,
+    SWARM,
+    TERMINAL,
+    ArgValue,
+    Hop,
+    NewHop,
+    Outcome,
+    State,
+    WakingEvent,
+)
 from weft.store import ready, row_records
+from weft.store.attempt_reports import keep_files
 from weft.store.claims import build_on_siblings, family, give_up, narrow_claims, pass_to_story
-from weft.store.database import Row, Transaction, encode_keys
+from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_judged, set_stage
-from weft.store.file_records import keep_files
 from weft.store.gate import send_back
-from weft.store.hops import has_happened, record_hop
-from weft.store.lease_rows import end_attempt, end_lease, settle_spending
 from weft.store.leases import get_lease_row, owns_task
+from weft.store.ledger import end_attempt, end_lease, settle_spending
 from weft.store.limit_table import penalise, stop_agent
 from weft.store.reviews import record_answers
-from weft.store.session_hosts import prefer_host
-from weft.store.store import writes
-from weft.store.tasks import get_row
+from weft.store.row_records import get_task_row
+from weft.store.store import reads, writes
 from weft.store.team_rows import is_contending, is_entrant, is_out, join_team
 from weft.store.teams import decide, record_failure
 from weft.teams.choice import CandidateResult
@@ -240,7 +261,7 @@ def _move(
     if state is State.PARKED and outcome.wake is not None:
         tx.run("add_sleep", outcome.wake, task=number)
     if state is State.GATING:
-        enter(tx, get_row(tx, number), now=now)
+        enter(tx, get_task_row(tx, number), now=now)
     if state in (State.DONE, State.GATING):
         ready.settle_dependents(tx, number, now=now)
 
@@ -259,8 +280,98 @@ def _judge_story(
     set_stage(tx, story["id"], None)
     ready.leave(tx, story, State.WAITING, now=now, reason=reason)
     if state is State.GATING:
-        enter_judged(tx, get_row(tx, story["id"]), now=now)
+        enter_judged(tx, get_task_row(tx, story["id"]), now=now)
         return
     for row in family(tx, story["id"]):
         if row["id"] != story["id"]:
             send_back(tx, row, kind, reason, now=now)
+
+
+def prefer_host(tx: Transaction, lease: Row, task: Row, outcome: Outcome) -> None:
+    """Keep a task for the worker of its session, if the session can continue and there are other
+    hosts; else end an earlier preference.
+
+    The session and the workspace of an attempt are on a single host. After `tuning.prefer` seconds,
+    or when that worker leaves, any host may start a new attempt from the work at home.
+    """
+    if task["repo"].startswith(SWARM) or task["gang"] is not None:
+        return  # members have no sessions here; a gang starts at a single worker
+    goes_on = outcome.session is not None and outcome.kind in GOES_ON | RESUMED
+    if goes_on and tx.value("other_hosts", host=lease["host"]):
+        if task["pinned"] is None or task["pin_until"] is not None:
+            tx.run("set_pin", id=task["id"], pinned=lease["worker"], until=0.0)
+    elif task["pin_until"] is not None:
+        tx.run("set_pin", id=task["id"], pinned=None, until=None)
+
+
+def record_hop(tx: Transaction, task: Row, hop: NewHop, outcome: Outcome, *, now: float) -> None:
+    """Add the hand-over that ends the latest attempt of a task."""
+    note = tx.redact(hop.note)
+    args = {name: _redacted(tx, value) for name, value in hop.args.items()}
+    giver, attempt = task["agent"] or "", task["attempt"]
+    tx.run(
+        "add_hop",
+        task=task["id"],
+        attempt=attempt,
+        giver=giver,
+        agent=hop.agent,
+        note=note,
+        args=encode(args),
+        tree=hop.tree,
+        candidate=outcome.candidate,
+        base=outcome.base,
+        at=now,
+    )
+    tx.event(
+        "task_handed_over",
+        task,
+        now=now,
+        attempt=attempt,
+        giver=giver,
+        agent=hop.agent,
+        note=note,
+        args=args,
+    )
+
+
+def _redacted(tx: Transaction, value: ArgValue) -> ArgValue:
+    if isinstance(value, tuple):
+        return tuple(tx.redact(item) for item in value)
+    return tx.redact(value) if isinstance(value, str) else value
+
+
+@reads
+def list_hops(tx: Transaction, task: int) -> list[Hop]:
+    """List the hand-overs of a task, oldest first."""
+    return _records(tx.all("hops_of", task=task))
+
+
+@reads
+def list_run_hops(tx: Transaction, run: str) -> dict[int, list[Hop]]:
+    """Map the tasks of a run to their hand-overs, oldest first."""
+    rows = tx.all("hops_of_run", run=run)
+    return {
+        task: _records([row for row in rows if row["task"] == task])
+        for task in sorted({row["task"] for row in rows})
+    }
+
+
+def _records(rows: Sequence[Row]) -> list[Hop]:
+    # Converted by themselves: a text such as "5" must stay a text.
+    return [replace(row_records.record(Hop, row, args={}), args=_args(row["args"])) for row in rows]
+
+
+def _args(text: str) -> dict[str, ArgValue]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in json.loads(text).items()
+    }
+
+
+def has_happened(tx: Transaction, event: WakingEvent, *, since: float, base: str | None) -> bool:
+    """Tell whether an event came while the agent that waits for it, on `base`, was at work."""
+    if event.kind == "trunk_moved":
+        landings = tx.value("landings_since", run=event.subject, since=since, base=base or "")
+        return bool(landings)
+    row = tx.one("task", id=int(event.subject))
+    return row is None or State(row["state"]) in TERMINAL

@@ -1,17 +1,21 @@
-"""Reports of running attempts: progress, changes around them, calls of tools, proposed steps.
+"""Reports of running attempts, and records of ended attempts: failures, durations, files.
 
 A report under a fence that is not current is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct, to_builtins
+
 from weft.errors import Refused, StaleFence
-from weft.store.database import Transaction
+from weft.model import AttemptFiles, Outcome
+from weft.store import row_records
+from weft.store.database import Row, Transaction, encode
 from weft.store.leases import require_current
-from weft.store.store import writes
+from weft.store.store import reads, writes
 
 MOST_REPORTED: Final = 20
 """The pieces of work that the attempts of a task report: a person reads them all."""
@@ -32,11 +36,9 @@ def report_all(
     lost = []
     for fence, data in reports:
         try:
-            _, task = require_current(tx, fence)
+            report(tx, fence, data, now=now)
         except StaleFence:
             lost.append(fence)
-            continue
-        tx.log("progress", {**data, "fence": fence}, now=now, run=task["run"], task=task["id"])
     return lost
 
 
@@ -90,3 +92,91 @@ def refuse_step(tx: Transaction, fence: int, reason: str, *, now: float) -> None
     """Record that the proposal of an attempt was refused."""
     lease, task = require_current(tx, fence)
     tx.event("step_refused", task, now=now, attempt=lease["attempt"], reason=reason)
+
+
+@reads
+def count_failures(tx: Transaction, task: int, kind: str) -> int:
+    """Count the failures of this kind in a row, up to now."""
+    kinds = [row["kind"] for row in tx.all("failures_of", task=task)]
+    return next((n for n, failure in enumerate(kinds) if failure != kind), len(kinds))
+
+
+@reads
+def find_answer(tx: Transaction, fence: int) -> tuple[str, str] | None:
+    """Return the outcome of an attempt that was finished under a fence, and its result or
+    reason."""
+    row = tx.one("answer_under", fence=fence)
+    return None if row is None else (row["outcome"], row["answer"])
+
+
+@reads
+def attempts_per_task(tx: Transaction, agent: str, stage: str, *, most: int = 100) -> float:
+    """Return how many attempts a success of this agent in this stage took lately, 1 or more."""
+    row = tx.one("tries_alike", agent=agent, stage=stage, most=most)
+    return max(1.0, row["attempts"] / row["tasks"]) if row is not None and row["tasks"] else 1.0
+
+
+@reads
+def durations(
+    tx: Transaction, agent: str, stage: str, *, most: int = 100
+) -> list[tuple[int, float]]:
+    """List the latest durations of successes of this kind, as (files, seconds)."""
+    rows = tx.all("durations_alike", agent=agent, stage=stage, most=most)
+    return [(row["size"], row["seconds"]) for row in rows]
+
+
+_MOST_PATHS: Final = 200  # of a list that is kept
+_LATEST: Final = 300  # attempts from which predictions learn
+_RECENT: Final = 90 * 86_400.0  # seconds for which the durations of attempts count
+
+
+class AttemptSeconds(Struct, frozen=True, kw_only=True):
+    """Mean seconds of attempts; None without any."""
+
+    usual: float | None = None  # that changed files
+    redone: float | None = None  # that were sent back for files which other tasks held
+
+
+def keep_files(tx: Transaction, task: Row, attempt: int, outcome: Outcome, *, now: float) -> None:
+    """Keep the files of an attempt, if its outcome knows them."""
+    if outcome.changed is None:
+        return
+    predicted = row_records.request(task).predicted
+    asked = set(outcome.asked)
+    claims = [] if predicted else list(row_records.files(task["files"]))
+    tx.run(
+        "add_attempt_files",
+        task=task["id"],
+        attempt=attempt,
+        repo=task["repo"],
+        at=now,
+        predicted=encode(to_builtins(predicted)),
+        declared=_encode(tx, (claim for claim in claims if claim not in asked)),
+        asked=_encode(tx, outcome.asked),
+        changed=_encode(tx, outcome.changed),
+    )
+
+
+def _encode(tx: Transaction, paths: Iterable[str]) -> str:
+    return encode([tx.redact(path) for path in paths][:_MOST_PATHS])
+
+
+@reads
+def list_attempt_files(tx: Transaction, repo: str) -> list[AttemptFiles]:
+    """List the files of the latest attempts at a repository, latest first."""
+    columns = ("predicted", "declared", "asked", "changed")
+    rows = tx.all("attempt_files", repo=repo, most=_LATEST)
+    return [row_records.record(AttemptFiles, row, *columns) for row in rows]
+
+
+@reads
+def list_held_patterns(tx: Transaction, repo: str) -> list[tuple[str, int]]:
+    """List the patterns that tasks of a repository hold now, each with its task."""
+    return [(row["pattern"], row["task"]) for row in tx.all("claims", repo=repo)]
+
+
+@reads
+def measure_attempts(tx: Transaction, repo: str, *, now: float) -> AttemptSeconds:
+    """Return the mean seconds of the attempts at a repository in the last 90 days."""
+    row = tx.one("attempt_seconds", repo=repo, since=now - _RECENT)
+    return AttemptSeconds() if row is None else AttemptSeconds(**row)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from weft.candidate_records import BranchLanding
 from weft.errors import NotFound, Refused
 from weft.store import row_records
-from weft.store.database import Transaction
+from weft.store.database import Row, Transaction
+from weft.store.row_records import get_run_row
 from weft.store.store import reads, writes
 
 
@@ -27,10 +28,7 @@ def intend_branch_landing(
     now: float,
 ) -> BranchLanding:
     """Record that a branch is about to move; raise `Refused` if it has an open move."""
-    row = tx.one("run", id=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
-    repo = row["repo"]
+    repo = get_run_row(tx, run)["repo"]
     if any(landing.branch == branch for landing in list_open_branch_landings(tx, repo)):
         raise Refused(f"Another `weft land` moves {branch} at this moment.")
     ends = {"trunk": trunk, "old": old, "new": new, "tree": tree}
@@ -45,34 +43,27 @@ def intend_branch_landing(
 @writes
 def complete_branch_landing(tx: Transaction, number: int, *, now: float) -> None:
     """Record that a branch and its checkout have moved. The same call again changes nothing."""
-    row = tx.one("branch_landing", number=number)
-    if row is None:
-        raise NotFound(f"There is no landing {number} on a branch.")
-    if tx.count("end_branch_landing", number=number, state="landed"):
-        tx.event(
-            "branch_landed",
-            now=now,
-            run=row["run"],
-            branch=row["branch"],
-            old=row["old"],
-            new=row["new"],
-        )
+    row = _end(tx, number, "landed")
+    if row is not None:
+        ends = {"branch": row["branch"], "old": row["old"], "new": row["new"]}
+        tx.event("branch_landed", now=now, run=row["run"], **ends)
 
 
 @writes
 def withdraw_branch_landing(tx: Transaction, number: int, reason: str, *, now: float) -> None:
     """Record that a branch will not move: another program moved it first."""
+    row = _end(tx, number, "withdrawn")
+    if row is not None:
+        about = {"branch": row["branch"], "reason": reason}
+        tx.event("branch_landing_withdrawn", now=now, run=row["run"], **about)
+
+
+def _end(tx: Transaction, number: int, state: str) -> Row | None:
+    """End a move; return None if it had ended."""
     row = tx.one("branch_landing", number=number)
     if row is None:
         raise NotFound(f"There is no landing {number} on a branch.")
-    if tx.count("end_branch_landing", number=number, state="withdrawn"):
-        tx.event(
-            "branch_landing_withdrawn",
-            now=now,
-            run=row["run"],
-            branch=row["branch"],
-            reason=reason,
-        )
+    return row if tx.count("end_branch_landing", number=number, state=state) else None
 
 
 @reads

@@ -1,29 +1,32 @@
-"""Orders of gates for checks on worker hosts.
+"""Checks under way, and orders of gates for checks on worker hosts.
 
 The holder of a gate orders the check of a tree; a worker of a host takes the order as a lease of
 the kind `check`, and reports the result under that fence. A result is wanted until the gate
 withdraws the order or has no holder any more. If a lease ends without a result, the order can be
 taken again.
+
+The output of attempts stays on its host, and no connection leads into a host: a reader leaves a
+request, and a worker of the host answers it at its next look. A request and its answer are kept for
+a minute.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.admission import capacity
 from weft.candidate_records import CheckOrder, HostResult, NewCheckOrder
-from weft.errors import Refused, StaleFence
+from weft.errors import InputError, NotFound, Refused, StaleFence
 from weft.model import HERE
-from weft.store.admission_rows import AdmissionRows
+from weft.store import row_records
 from weft.store.database import Row, Transaction, encode, encode_keys
-from weft.store.gate import require_holder
-from weft.store.lease_rows import end_lease, lease_to_worker, note_taken
-from weft.store.ledger import Ledger
+from weft.store.leases import take
+from weft.store.ledger import Ledger, end_lease, is_wanted, require_holder
 from weft.store.row_records import names
 from weft.store.store import reads, writes
 
@@ -104,18 +107,13 @@ def find_order(tx: Transaction, worker: str) -> int | None:
 def take_check(tx: Transaction, worker: str, *, now: float) -> CheckOrder | None:
     """Lease the oldest order that this worker may take, if it has a free slot."""
     row = _find_order(tx, worker)
-    scene = AdmissionRows(tx, now)
-    place = scene.ledger.place(worker)
-    costs = capacity.resolve(_DEMAND, place.worker, place.host)
-    if row is None or scene.shortages_of(costs):
+    if row is None:
         return None
-    run = row["run"]
-    fence = lease_to_worker(tx, scene.ledger, worker, costs, kind="check", holder=run, now=now)
+    run, entries, tree = row["run"], json.loads(row["entries"]), row["tree"]
+    fence = take(tx, "check", run, _DEMAND, worker=worker, now=now, entries=entries, tree=tree)
+    if fence is None:
+        return None
     tx.run("assign_check_order", number=row["number"], fence=fence)
-    entries = json.loads(row["entries"])
-    note_taken(
-        tx, fence, worker, kind="check", holder=run, entries=entries, tree=row["tree"], now=now
-    )
     return CheckOrder(
         fence=fence,
         run=run,
@@ -174,7 +172,7 @@ def _require_wanted(tx: Transaction, fence: int) -> Row:
     Raise `StaleFence` if the lease of the check has ended or no gate waits for the result.
     """
     lease, order = tx.one("lease", fence=fence), tx.one("check_order_under", fence=fence)
-    if lease is None or lease["state"] == "released" or order is None or not _is_wanted(order):
+    if lease is None or lease["state"] == "released" or order is None or not is_wanted(order):
         raise StaleFence(f"Fence {fence} is no longer current: no gate waits for its check.")
     return order
 
@@ -189,16 +187,6 @@ def find_ordered_head(tx: Transaction, fence: int) -> str | None:
 def is_ordered(tx: Transaction, fence: int) -> bool:
     """Return True if a worker host runs the check with this fence, False if home runs it."""
     return tx.one("check_order_under", fence=fence) is not None
-
-
-def is_wanted(tx: Transaction, fence: int) -> bool:
-    """Tell whether the check of a lease is still wanted; home's own checks have no order."""
-    order = tx.one("check_order_under", fence=fence)
-    return order is None or _is_wanted(order)
-
-
-def _is_wanted(order: Row) -> bool:
-    return order["state"] == "open" and order["gate_state"] in ("held", "suspect")
 
 
 def _encode(result: HostResult) -> str:
@@ -236,3 +224,112 @@ def withdraw_order(tx: Transaction, gate: int, number: int, *, now: float) -> No
 def take_back_order(tx: Transaction, gate: int, number: int) -> bool:
     """End an order that no worker runs; return False if a worker runs it, or has answered it."""
     return tx.count("take_back_check_order", gate=gate, number=number) > 0
+
+
+_LATELY: Final = 5000  # events that are searched for the entries of a check
+
+
+class OpenCheck(Struct, frozen=True, kw_only=True):
+    """A check under way."""
+
+    since: float
+    entries: tuple[str, ...]  # empty: not known any more
+    fence: int = 0
+    host: str = ""  # the worker host that runs it; '': home
+
+
+@reads
+def list_checks(tx: Transaction, run: str) -> list[OpenCheck]:
+    """List the checks of a run that are under way, oldest first."""
+    taken = [json.loads(row["data"]) for row in tx.all("lately_taken", most=_LATELY)]
+    entries = {event["fence"]: tuple(event["entries"]) for event in taken}
+    return [
+        OpenCheck(
+            since=lease.granted,
+            entries=entries.get(lease.fence, ()),
+            fence=lease.fence,
+            host=(lease.host or "") if is_ordered(tx, lease.fence) else "",
+        )
+        for lease in map(row_records.lease, tx.all("open_leases_held_by", kind="check", holder=run))
+    ]
+
+
+LARGEST: Final = 4 << 20  # characters of an answer
+_KEPT: Final = 60.0  # seconds
+_MOST: Final = 200  # requests
+
+
+class OutputRequest(Struct, frozen=True, kw_only=True):
+    id: str
+    host: str
+    task: int
+    attempt: int
+    stream: str  # stdout or stderr
+    start: int  # offset of the first byte
+    ended: bool  # the attempt has ended: its last line may lack a newline
+
+
+@writes
+def request_output(
+    tx: Transaction,
+    *,
+    host: str,
+    task: int,
+    attempt: int,
+    stream: str,
+    start: int,
+    ended: bool,
+    now: float,
+) -> str:
+    """Ask a host for output; return the id of the request."""
+    tx.run("forget_output_requests", before=now - _KEPT)
+    if tx.value("output_request_count") >= _MOST:
+        raise Refused(f"{_MOST} requests for output are open already; try again in a minute.")
+    id = secrets.token_hex(16)
+    tx.run(
+        "add_output_request",
+        id=id,
+        host=host,
+        task=task,
+        attempt=attempt,
+        stream=stream,
+        start=start,
+        ended=ended,
+        asked=now,
+    )
+    return id
+
+
+@reads
+def list_output_requests(tx: Transaction, host: str) -> list[OutputRequest]:
+    """List the unanswered requests to a host, oldest first."""
+    return [
+        row_records.record(OutputRequest, row) for row in tx.all("open_output_requests", host=host)
+    ]
+
+
+@reads
+def get_output_request(tx: Transaction, id: str) -> OutputRequest:
+    return row_records.record(OutputRequest, _row(tx, id))
+
+
+@writes
+def answer_output_request(tx: Transaction, id: str, piece: str) -> bool:
+    """Store the answer to a request; return False if it is gone or has an answer."""
+    if len(piece) > LARGEST:
+        raise InputError(f"A part of an output has at most {LARGEST} characters.")
+    return bool(tx.count("answer_output_request", id=id, piece=piece))
+
+
+@reads
+def find_output_answer(tx: Transaction, id: str) -> str | None:
+    """Return the answer to a request; None while there is none."""
+    piece: str | None = _row(tx, id)["piece"]
+    return piece
+
+
+def _row(tx: Transaction, id: str) -> Row:
+    row = tx.one("output_request", id=id)
+    if row is None:
+        raise NotFound("There is no such request for output; it may be too old.")
+    return row

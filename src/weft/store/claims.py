@@ -28,7 +28,7 @@ class Claims:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._repos: dict[str, Index[int]] = {}
-        self.stalled: set[int] = set()  # parked or paused holders, of the repositories read
+        self.states: dict[int, str] = {}  # of the holders in the repositories read
 
     def held(self, repo: str, files: Iterable[str], *, own: Collection[int]) -> dict[str, int]:
         """Map the held patterns that these files conflict with to their holders.
@@ -45,18 +45,12 @@ class Claims:
     def any_held_by(self, repo: str, tasks: Iterable[int]) -> bool:
         return any(self._of(repo).holds(task) for task in tasks)
 
-    def any_stalled(self, repo: str) -> bool:
-        """Tell whether a task that holds files of a repository is parked or paused."""
-        self._of(repo)
-        return bool(self.stalled)
-
     def _of(self, repo: str) -> Index[int]:
         if repo not in self._repos:
             index: Index[int] = Index()
             for row in self._tx.all("claims", repo=repo):
                 index.add(row["pattern"], row["task"])
-                if row["state"] in STALLED:
-                    self.stalled.add(row["task"])
+                self.states[row["task"]] = row["state"]
             self._repos[repo] = index
         return self._repos[repo]
 

@@ -16,8 +16,8 @@ from weft.model import TERMINAL, Demand, Stage, State, TaskKind, TaskRequest, Te
 from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import set_stage
-from weft.store.lease_rows import NewLease, write_lease
-from weft.store.ledger import Ledger
+from weft.store.ledger import Ledger, NewLease, write_lease
+from weft.store.row_records import get_task_row
 from weft.store.team_rows import dollars_of, join_team, members_of, team_demand
 from weft.teams.choice import CandidateResult
 
@@ -216,13 +216,6 @@ def get_team(tx: Transaction, task: int) -> Row:
     if team is None:
         raise NotFound(f"Task {task} has no team.")
     return team
-
-
-def get_task_row(tx: Transaction, task: int) -> Row:
-    row = tx.one("task", id=task)
-    if row is None:
-        raise NotFound(f"There is no task {task}.")
-    return row
 
 
 def find_entrant(tx: Transaction, team: int, number: int) -> int:

@@ -2,6 +2,11 @@
 
 A landing is recorded before trunk moves, never two at a time, and only ever rolls forward; so the
 next holder of the gate can complete it.
+
+No agent of an *untested* run starts. A run is untested from its submission over the network, or
+from the moment its base is in doubt: tasks fail their checks for a cause that is not theirs, or a
+workspace cannot be set up. Its gate checks the base: a pass lets agents start; a failure blocks the
+gate for a person.
 """
 
 from __future__ import annotations
@@ -11,14 +16,16 @@ from typing import Final
 
 from weft import stages
 from weft.candidate_records import CheckVerdict, GateRows, Landing, MergeConflict
-from weft.errors import NotFound, Refused, StaleFence
-from weft.model import TERMINAL, ObjectId, State
+from weft.errors import NotFound, Refused
+from weft.model import TERMINAL, Demand, ObjectId, State
 from weft.store import ready, row_records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import back_to_its_maker, open_review, set_stage
+from weft.store.leases import release
+from weft.store.ledger import require_holder
+from weft.store.row_records import get_run_row, get_task_row
 from weft.store.store import reads, writes
-from weft.store.tasks import get_row
 from weft.store.team_rows import TESTS, is_contending, task_of_entry
 from weft.store.teams import decide, fail_entrant, record_green
 from weft.teams.choice import CandidateResult
@@ -94,9 +101,7 @@ def _rows(
     conflicts: Sequence[Row],
     landings: Sequence[Row],
 ) -> GateRows:
-    row = tx.one("run", id=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
+    row = get_run_row(tx, run)
     settled = tx.all("entries_settled", run=run, most=_LATELY)
     return GateRows(
         entries=tuple(row_records.entry(row) for row in entries),
@@ -151,7 +156,7 @@ def record_verdict(
     require_holder(tx, fence, run)
     _record_verdict(tx, run, verdict, output, now=now)
     if verdict.purpose == TESTS:
-        task = get_row(tx, task_of_entry(verdict.combination[0]))
+        task = get_task_row(tx, task_of_entry(verdict.combination[0]))
         decide(tx, task["story"], now=now)
 
 
@@ -236,7 +241,7 @@ def reject(
     tx.run("set_entry_state", id=entry, state="rejected")
     tx.event("entry_rejected", now=now, run=run, entry=entry, others=rest, why=kind, reason=reason)
     for number in row_records.entry(row).tasks:
-        task = get_row(tx, number)
+        task = get_task_row(tx, number)
         if is_contending(tx, task):
             fail_entrant(tx, task, _result_of(tx, run, entry, kind), reason, now=now)
         else:
@@ -278,7 +283,7 @@ def accept_entrant(
         return  # repeated call
     tx.run("set_entry_state", id=entry, state="passed_on")
     [number] = row_records.entry(row).tasks
-    task = get_row(tx, number)
+    task = get_task_row(tx, number)
     if is_contending(tx, task):
         record_green(tx, task, row, tree, lines, tests, now=now)
 
@@ -318,10 +323,10 @@ def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) ->
     entry_record = row_records.entry(row)
     if entry_record.story is None:
         [number] = entry_record.tasks
-        task = get_row(tx, number)
+        task = get_task_row(tx, number)
         following = stages.after(row_records.request(task).stages, task["stage"])
     else:  # its subtasks are reviewed as a whole, and wait where they are
-        task = get_row(tx, entry_record.story)
+        task = get_task_row(tx, entry_record.story)
         following = next(iter(row_records.request(task).stages), None)
     if State(task["state"]) in TERMINAL:
         return
@@ -397,9 +402,9 @@ def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float
         tx.run("set_entry_state", id=entry, state="landed")
         about = row_records.entry(_entry(tx, run, entry))
         for number in about.tasks:
-            _done(tx, get_row(tx, number), commit, now=now)
+            _done(tx, get_task_row(tx, number), commit, now=now)
         if about.story is not None and not _has_more(tx, about.story):
-            _done(tx, get_row(tx, about.story), commit, now=now)
+            _done(tx, get_task_row(tx, about.story), commit, now=now)
     ready.wake_sleepers(tx, "trunk_moved", run, now=now)
     tx.event(
         "landed", now=now, run=run, old=landing.old, new=landing.new, entries=list(landing.entries)
@@ -432,10 +437,7 @@ def block_gate(tx: Transaction, fence: int, run: str, reason: str, *, now: float
 @writes
 def unblock_gate(tx: Transaction, run: str, *, now: float) -> bool:
     """Unblock the gate of a run; return False if it was not blocked."""
-    row = tx.one("run", id=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
-    if not row["blocked"]:
+    if not get_run_row(tx, run)["blocked"]:
         return False
     tx.run("block_run", run=run, reason="")
     tx.event("gate_unblocked", now=now, run=run)
@@ -443,19 +445,71 @@ def unblock_gate(tx: Transaction, run: str, *, now: float) -> bool:
     return True
 
 
-def require_holder(tx: Transaction, fence: int, run: str, *, kind: str = "gate") -> None:
-    """Raise `StaleFence` unless this fence holds the gate, or a check, of the run."""
-    lease = tx.one("lease", fence=fence)
-    if (
-        lease is None
-        or (lease["kind"], lease["holder"]) != (kind, run)
-        or lease["state"] == "released"
-    ):
-        raise StaleFence(f"Fence {fence} does not hold the {kind} of run {run}.")
-
-
 def _entry(tx: Transaction, run: str, entry: str) -> Row:
     row = tx.one("entry", id=entry, run=run)
     if row is None:
         raise NotFound(f"Run {run} has no entry {entry}.")
     return row
+
+
+DOUBTED = "base_doubted"
+"""The kind of event that records a doubt."""
+
+_RED = "red"  # the kind of failure of a task whose check failed
+_NOT_SET_UP = "its workspace could not be set up"  # the end of an attempt that raised a doubt
+
+
+@writes
+def doubt_base(tx: Transaction, fence: int, run: str, reason: str, *, now: float) -> None:
+    """Let no agent of a run start before its base has passed a check."""
+    require_holder(tx, fence, run)
+    tx.run("set_untested", run=run, untested=True)
+    tx.event(DOUBTED, now=now, run=run, reason=reason)
+
+
+@writes
+def doubt_set_up(tx: Transaction, fence: int, reason: str, *, now: float, spent: Demand) -> bool:
+    """Hand back an attempt whose workspace could not be set up, and doubt the base of its run.
+
+    Return False, without a change, if the attempt before raised the same doubt: the base has passed
+    since then, so the task is to blame.
+    """
+    lease = tx.one("lease", fence=fence)
+    task = None if lease is None else tx.one("task", id=lease["task"])
+    if lease is None or task is None or task["run"] is None:
+        return False
+    ended = {row["number"]: row["outcome"] for row in tx.all("attempts_of", task=task["id"])}
+    if ended.get(lease["attempt"] - 1) == _NOT_SET_UP:
+        return False
+    if release(tx, fence, now=now, reason=_NOT_SET_UP, spent=spent):
+        tx.run("set_untested", run=task["run"], untested=True)
+        tx.event(DOUBTED, task, now=now, reason=reason)
+        tx.wake()
+    return True
+
+
+@writes
+def accept_base(tx: Transaction, fence: int, run: str) -> None:
+    """Let the agents of a run start: its base passed."""
+    require_holder(tx, fence, run)
+    tx.run("set_untested", run=run, untested=False)
+    tx.wake()
+
+
+@writes
+def refuse_base(tx: Transaction, fence: int, run: str, reason: str, *, now: float) -> None:
+    """Block the gate of a run whose base failed its check.
+
+    Tasks that the gate sent back since a check last passed are not charged for that.
+    """
+    since = tx.value("last_passed", run=run)
+    tx.run("forgive_failures", run=run, kind=_RED, since=since or 0.0)
+    block_gate(tx, fence, run, reason, now=now)
+
+
+@writes
+def skip_base_check(tx: Transaction, run: str) -> None:
+    """Let the agents of a run start without a check of its base."""
+    get_run_row(tx, run)
+    tx.run("set_untested", run=run, untested=False)
+    tx.wake()

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.admission import capacity
+from weft.admission import capacity, rule
 from weft.errors import InputError, Refused, StaleFence
-from weft.model import Demand, Lease, State
+from weft.model import Demand, Lease, ObjectId, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
-from weft.store.check_orders import is_wanted
 from weft.store.claims import STALLED, bring_all_back, held_by_siblings
 from weft.store.database import Row, Transaction, encode_keys
-from weft.store.lease_rows import (
+from weft.store.ledger import (
+    Ledger,
     end_attempt,
     end_lease,
+    is_wanted,
     lease_to_worker,
-    note_taken,
     settle_spending,
 )
-from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
-from weft.store.team_rows import is_entrant
+from weft.store.team_rows import is_contending, is_entrant
 from weft.store.teams import decide
 from weft.store.workers import forget_empty_host
 
@@ -110,9 +109,10 @@ def extend(
     """
     _, task = require_current(tx, fence)
     own = {number for number in (task["id"], task["story"]) if number is not None}
-    scene = AdmissionRows(tx, now)
+    rows = AdmissionRows(tx, now)
     needed = [*files, *free]
-    held = scene.kept_files(task["repo"], needed) | scene.claims.held(task["repo"], needed, own=own)
+    held = rule.find_kept_files(task["repo"], needed, rows)
+    held |= rows.find_holders(task["repo"], needed, own)
     held |= held_by_siblings(tx, task, needed)
     if held or not files:
         return held
@@ -135,11 +135,11 @@ def reserve(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
     """
     lease, _ = require_current(tx, fence)
     capacity.refuse_odd_amounts(demand)
-    scene = AdmissionRows(tx, now)
+    rows = AdmissionRows(tx, now)
     held = {row["resource"]: row["amount"] for row in tx.all("costs_of", fence=fence)}
     asked = capacity.resolve(demand, lease["worker"], lease["host"])
     more = {name: n - held.get(name, 0) for name, n in asked.items() if n > held.get(name, 0)}
-    if scene.shortages_of(more):
+    if rows.shortages_of(more):
         return False
     for resource, amount in sorted(more.items()):
         tx.run("reserve", fence=fence, resource=resource, amount=amount)
@@ -160,7 +160,7 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
     if lease["state"] != "suspect":
         raise StaleFence(f"The lease {fence} is in good hands; only a suspect one can be adopted.")
     ledger = Ledger(tx, now)
-    host = ledger.place(worker).host
+    host = ledger.worker(worker).host
     if host != lease["host"] or _boot(tx, worker) != _boot(tx, lease["worker"]):
         raise Refused(f"{worker} is not where the attempt's process is ({lease['host']}).")
     costs = {
@@ -207,6 +207,17 @@ def _boot(tx: Transaction, worker: str) -> str:
 
 
 @writes
+def fix_team_base(tx: Transaction, fence: int, base: ObjectId) -> ObjectId:
+    """Let all entrants of a team start from the same commit; return the commit of the first."""
+    _, task = require_current(tx, fence)
+    if not is_contending(tx, task):
+        return base
+    tx.run("fix_team_base", task=task["story"], base=base)
+    team = tx.one("team", task=task["story"])
+    return base if team is None else str(team["base"])
+
+
+@writes
 def suspect_overdue(tx: Transaction, *, now: float) -> list[Lease]:
     """Mark overdue leases suspect; list every suspect lease; free none."""
     if any(lease["deadline"] is not None and lease["deadline"] < now for lease in _held(tx)):
@@ -246,30 +257,41 @@ def take(
     worker: str,
     now: float,
     entries: Sequence[str] = (),
+    tree: str = "",
 ) -> int | None:
-    """Lease a gate or a check; return the fence, or None if it does not fit.
+    """Lease a gate, a check or a projection; return the fence, or None if it does not fit.
 
-    `entries` are the entries of a check, for display. A gate may be taken over at its deadline
-    without proof of death, since landing intents only roll forward.
+    `entries` and `tree` are those of a check, for display. A gate or a projection has one holder,
+    and may be taken over at its deadline without proof of death: landing intents only roll forward,
+    and a late holder finds its fence refused.
     """
-    if kind not in ("gate", "check"):
+    if kind not in ("gate", "check", "projection"):
         raise InputError(f"A {kind} lease is not taken this way.")
     capacity.refuse_odd_amounts(demand)
-    scene = AdmissionRows(tx, now)
-    place = scene.ledger.place(worker)
-    resolved = capacity.resolve(demand, place.worker, place.host)
-    held = tx.one("open_leases_held_by", kind="gate", holder=holder) if kind == "gate" else None
+    rows = AdmissionRows(tx, now)
+    resolved = capacity.resolve(demand, worker, rows.worker(worker).host)
+    held = tx.one("open_leases_held_by", kind=kind, holder=holder) if kind != "check" else None
     if held is not None:
         if held["deadline"] is None or held["deadline"] >= now:
             return None
         for row in tx.all("costs_of", fence=held["fence"]):
-            scene.ledger.enter({row["resource"]: -row["amount"]})
-    if scene.shortages_of(resolved):
+            rows.enter({row["resource"]: -row["amount"]})
+    if rows.shortages_of(resolved):
         return None
     if held is not None:
         end_lease(tx, held, "taken_over", now=now)
-    fence = lease_to_worker(tx, scene.ledger, worker, resolved, kind=kind, holder=holder, now=now)
-    note_taken(tx, fence, worker, kind=kind, holder=holder, entries=entries, now=now)
+    fence = lease_to_worker(tx, rows, worker, resolved, kind=kind, holder=holder, now=now)
+    if kind != "projection":
+        tx.event(
+            "lease_taken",
+            now=now,
+            fence=fence,
+            lease=kind,
+            holder=holder,
+            worker=worker,
+            entries=entries,
+            tree=tree,
+        )
     return fence
 
 
@@ -318,7 +340,8 @@ def owns_task(tx: Transaction, lease: Row) -> bool:
     """Tell whether a lease's attempt has not ended, and a gate waits for its check: a cancelled
     process keeps its amounts only."""
     if lease["kind"] == "check":
-        return is_wanted(tx, lease["fence"])
+        order = tx.one("check_order_under", fence=lease["fence"])  # home's own checks have none
+        return order is None or is_wanted(order)
     if lease["kind"] != "attempt":
         return True
     attempt = tx.one("attempt", task=lease["task"], number=lease["attempt"])

@@ -1,4 +1,4 @@
-"""The ledger: limits, use and present workers, as a transaction sees them.
+"""The ledger: limits, use and present workers, as a transaction sees them; and the rows of leases.
 
 Use is never stored: it is the sum over the open leases, and for consumables also the spending of
 ended leases.
@@ -14,38 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.admission import capacity, provider_pressure
-from weft.admission.fairness import Bypassed, must_yield
-from weft.errors import NotFound
-from weft.model import SWARM
+from weft.admission.rule import Bypassed, PresentWorker, must_yield
+from weft.errors import InputError, NotFound, StaleFence
+from weft.model import Demand, State
 from weft.store import row_records
-from weft.store.database import Transaction
+from weft.store.database import Row, Transaction, encode
 
 NONCE_BITS: Final = 24
 """The random part of a fence. The count above it stays exact in JavaScript up to 2**29 leases."""
-
-
-class PoolPlace(Struct, frozen=True, kw_only=True):
-    """A present worker, as admission sees it."""
-
-    worker: str
-    host: str
-    agents: frozenset[str] | None  # the agents it can run; None: any
-    repos: frozenset[str] | None = None  # the repositories it can work on; None: any
-    labels: frozenset[str] = frozenset()
-    member: bool = False  # of the swarm: takes only tasks that need no workspace
-
-    def can_run(
-        self,
-        agents: frozenset[str],
-        repo: str,
-        labels: frozenset[str] = frozenset(),
-    ) -> bool:
-        """Tell whether this worker may ever take such a task."""
-        if self.member != repo.startswith(SWARM):
-            return False
-        if self.repos is not None and repo not in self.repos:
-            return False
-        return labels <= self.labels and (self.agents is None or agents <= self.agents)
 
 
 _AWAITED: Final = 86_400.0  # seconds in which a worker host may come back
@@ -61,7 +37,7 @@ class Ledger:
         self.spent: dict[str, int] = {}  # the part of `used` that never comes back
         self.stopped: dict[str, str] = {}  # agents that must not start, with the reasons
         self.untested: set[str] = set()  # runs whose base has to pass a check first
-        self.places: dict[str, PoolPlace] = {}
+        self.workers: dict[str, PresentWorker] = {}
         self.held_up: Bypassed | None = None
         self.due: float | None = None
         self.runs_wait = False
@@ -81,10 +57,10 @@ class Ledger:
                 agents = None if row["more"] is None else row_records.names(row["more"])
                 if agents and not amount and (lacking := row_records.unable(row["more"])):
                     unable[name] = lacking
-                self.places[name] = (
-                    PoolPlace(worker=name, host="", agents=agents, member=True)
+                self.workers[name] = (
+                    PresentWorker(id=name, host="", agents=agents, member=True)
                     if amount
-                    else PoolPlace(worker=name, host=row["text"], agents=agents)
+                    else PresentWorker(id=name, host=row["text"], agents=agents)
                 )
             elif kind in ("used", "spent"):
                 self.used[name] = self.used.get(name, 0) + amount
@@ -116,9 +92,9 @@ class Ledger:
             else:
                 self.runs_wait = True
         for name in repos:
-            self.places[name] = replace(self.places[name], repos=repos[name])
+            self.workers[name] = replace(self.workers[name], repos=repos[name])
         for name in labels:
-            self.places[name] = replace(self.places[name], labels=labels[name])
+            self.workers[name] = replace(self.workers[name], labels=labels[name])
         self._leave_to_able(tx, unable, now)
         self.yielding = must_yield([tenant for _, tenant in sorted(turns)], tx.tuning)
         self.penalties = penalties
@@ -141,26 +117,25 @@ class Ledger:
         Without such a worker the attempt fails, and its reason names the missing program.
         """
         for name, agents in unable.items():
-            place = self.places[name]
-            assert place.agents is not None
-            repos = place.repos or frozenset()
+            worker = self.workers[name]
+            assert worker.agents is not None
+            repos = worker.repos or frozenset()
             left = {
                 agent
                 for agent in agents
                 for repo in repos
-                for peer in self.places.values()
-                if agent not in unable.get(peer.worker, ())
-                and peer.can_run(frozenset({agent}), repo)
+                for peer in self.workers.values()
+                if agent not in unable.get(peer.id, ()) and peer.can_run(frozenset({agent}), repo)
             }
             if agents - left:
                 for row in tx.all("hosts_that_left", since=now - _AWAITED):
                     if repos & row_records.names(row["repos"]):
                         left |= agents & row_records.names(row["agents"])
-            self.places[name] = replace(place, agents=place.agents - left)
+            self.workers[name] = replace(worker, agents=worker.agents - left)
 
-    def place(self, worker: str) -> PoolPlace:
+    def worker(self, worker: str) -> PresentWorker:
         try:
-            return self.places[worker]
+            return self.workers[worker]
         except KeyError:
             raise NotFound(f"There is no worker {worker}; register it first.") from None
 
@@ -189,3 +164,101 @@ class Ledger:
         """Add a grant of this transaction to the use."""
         for name, amount in demand.items():
             self.used[name] = self.used.get(name, 0) + amount
+
+
+class NewLease(Struct, frozen=True, kw_only=True):
+    fence: int
+    kind: str  # attempt, run, gate, check, projection, team
+    holder: str
+    granted: float
+    deadline: float | None
+    worker: str | None = None
+    host: str | None = None
+    task: int | None = None
+    attempt: int | None = None
+    turn: str | None = None  # the tenant whose admission this is
+
+
+def write_lease(tx: Transaction, lease: NewLease, costs: str) -> None:
+    """Write a lease and its costs: amounts as a JSON object."""
+    tx.run("add_lease", lease)
+    tx.run("add_costs", fence=lease.fence, costs=costs)
+
+
+def lease_to_worker(
+    tx: Transaction,
+    ledger: Ledger,
+    worker: str,
+    costs: Demand,
+    *,
+    kind: str,
+    holder: str,
+    now: float,
+    task: int | None = None,
+    attempt: int | None = None,
+) -> int:
+    """Write a lease that a present worker must renew; return its fence."""
+    lease = NewLease(
+        fence=ledger.next_fence(),
+        kind=kind,
+        holder=holder,
+        granted=now,
+        deadline=now + tx.tuning.lease,
+        worker=worker,
+        host=ledger.worker(worker).host,
+        task=task,
+        attempt=attempt,
+    )
+    write_lease(tx, lease, encode(dict(costs)))
+    return lease.fence
+
+
+def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
+    """Release a lease. Its amounts are free as soon as this commits."""
+    tx.run("end_lease", fence=lease["fence"], now=now, ended=ended)
+    tx.run("drop_units", fence=lease["fence"])
+    tx.wake()
+
+
+def settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
+    """Record the spending of a lease: the whole reservation where no amount is given."""
+    for resource, amount in spent.items():
+        if not capacity.is_consumable(resource):
+            raise InputError(f"{resource} is not used up, so it cannot be spent.")
+        if not 0 <= amount <= capacity.MOST:
+            raise InputError(f"{amount} of {resource} cannot have been spent.")
+    reserved = {
+        row["resource"]: row["amount"]
+        for row in tx.all("costs_of", fence=lease["fence"])
+        if capacity.is_consumable(row["resource"])
+    }
+    for resource, amount in sorted({**reserved, **spent}.items()):
+        tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)
+
+
+def end_attempt(
+    tx: Transaction, lease: Row, outcome: str, *, now: float, led_to: State | None = None
+) -> None:
+    tx.run(
+        "end_attempt",
+        task=lease["task"],
+        number=lease["attempt"],
+        now=now,
+        outcome=outcome,
+        led_to=led_to,
+    )
+
+
+def require_holder(tx: Transaction, fence: int, holder: str, *, kind: str = "gate") -> Row:
+    """Return the open lease of a gate, check or projection; raise `StaleFence` if this fence does
+    not hold it."""
+    lease = tx.one("lease", fence=fence)
+    held = None if lease is None else (lease["kind"], lease["holder"])
+    if lease is None or held != (kind, holder) or lease["state"] == "released":
+        raise StaleFence(f"Fence {fence} does not hold the {kind} of run {holder}.")
+    return lease
+
+
+def is_wanted(order: Row) -> bool:
+    """Tell whether a gate still waits for the check of an order."""
+    return order["state"] == "open" and order["gate_state"] in ("held", "suspect")

@@ -1,20 +1,26 @@
 """Members of the swarm: workers without a process of weft's, known by the token they joined with.
 
 They are freed after silence. Their tasks are admitted like all tasks, by the capabilities that
-they stated when they joined.
+they stated when they joined. Work can also be offered or assigned to a member; an offer holds no
+capacity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from weft import bounds
-from weft.errors import InputError
-from weft.model import Held, NewMember, Notice
-from weft.store import leases, row_records
-from weft.store.database import Transaction, encode_keys, storable
+from weft.errors import AtCapacity, InputError, NotFound, Refused
+from weft.model import Capacity, Grant, Held, NewMember, Notice, State
+from weft.store import leases, ready, row_records
+from weft.store.admission import admit_task
+from weft.store.database import Row, Transaction, encode_keys, storable
+from weft.store.ledger import Ledger
 from weft.store.limit_table import own_limit
+from weft.store.row_records import get_task_row
 from weft.store.store import reads, writes
 from weft.store.workers import agree_on_times, depart
 
@@ -158,3 +164,164 @@ def _newest(tx: Transaction) -> int:
 def confirm_notices(tx: Transaction, member: str, event: int) -> None:
     """Record that a member knows all ends up to an event, at most the newest."""
     tx.run("set_noticed", worker=member, event=min(event, _newest(tx)))
+
+
+@writes
+def offer(tx: Transaction, task: int, worker: str, *, now: float) -> None:
+    """Offer a ready task to a worker; the offer ends if the worker stays silent or leaves."""
+    row = get_task_row(tx, task)
+    if row["state"] != State.READY:
+        raise Refused(f"Task {task} is {row['state']}; only a ready task can be offered.")
+    Ledger(tx, now).worker(worker)
+    ready.leave(tx, row, State.OFFERED, now=now, until=now + tx.tuning.offer, offered_to=worker)
+    tx.event("task_offered", row, now=now, worker=worker)
+
+
+@writes
+def accept(tx: Transaction, task: int, worker: str, *, now: float) -> list[Grant]:
+    """Accept an offer and start the task, if it is admissible now.
+
+    Empty means that it cannot start at this moment: it is ready for all workers again.
+    """
+    row = _offered(tx, task, worker)
+    ready.requeue(tx, row["id"], now=now)
+    return admit_task(tx, worker, task, now=now)
+
+
+@writes
+def reject(tx: Transaction, task: int, worker: str, *, now: float, reason: str = "") -> None:
+    row = _offered(tx, task, worker)
+    ready.requeue(tx, row["id"], now=now, reason=reason)
+    tx.event("offer_rejected", row, now=now, worker=worker, reason=reason)
+
+
+def _offered(tx: Transaction, task: int, worker: str) -> Row:
+    row = get_task_row(tx, task)
+    if row["state"] != State.OFFERED or row["offered_to"] != worker:
+        raise Refused(f"Task {task} is not offered to {worker} (any more).")
+    return row
+
+
+def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
+    """End the offers to a departed worker and the preferences for it."""
+    for row in tx.all("offers_to", worker=worker):
+        ready.requeue(tx, row["id"], now=now)
+        tx.event("offer_withdrawn", row, now=now, worker=worker)
+    for row in tx.all("preferences_for", worker=worker):
+        ready.end_preference(tx, row, now=now)
+
+
+@reads
+def find_room(tx: Transaction, worker: str, *, now: float) -> Capacity:
+    """Return a worker's slots; tasks assigned to it that have not started count as used."""
+    ledger = Ledger(tx, now)
+    ledger.worker(worker)
+    slots = ledger.nominal.get(f"worker:{worker}")
+    if slots is None:
+        raise NotFound(f"Worker {worker} has no slots; register it first.")
+    waiting = tx.value("pinned_waiting", worker=worker)
+    return Capacity(current=ledger.used.get(f"worker:{worker}", 0) + waiting, max=slots)
+
+
+@writes
+def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: bool = False) -> None:
+    """Assign a task to a worker for good. Refuse at capacity unless it may queue."""
+    row = get_task_row(tx, task)
+    if row["state"] not in (State.READY, State.WAITING, State.PARKED):
+        raise Refused(f"Task {task} is {row['state']} and cannot be assigned.")
+    room = find_room(tx, worker, now=now)
+    if not room.available and not or_queue and row["pinned"] != worker:
+        raise AtCapacity(f"{worker} is at capacity ({room.current}/{room.max}).")
+    together = [row] if row["gang"] is None else tx.all("gang_members", gang=row["gang"])
+    for member in together:  # a gang goes to a single worker
+        tx.run("set_pin", id=member["id"], pinned=worker, until=None)
+        if member["state"] == State.READY:
+            ready.requeue(tx, member["id"], now=now)
+    tx.event("task_assigned", row, now=now, worker=worker)
+
+
+class ReadyKind(Struct, frozen=True, kw_only=True):
+    """A kind of task that is ready for members."""
+
+    agent: str | None
+    pinned: str | None
+
+
+class MemberState(Struct, frozen=True, kw_only=True):
+    """The facts about a member that decide which work it waits for."""
+
+    capabilities: frozenset[str]
+    available: int  # free slots
+    is_lead: bool
+
+
+class MemberNews(Struct, frozen=True, kw_only=True):
+    heads: frozenset[ReadyKind]
+    offered: frozenset[str]  # members with an offer
+    addressed: frozenset[str]  # members with messages
+    ended: frozenset[str | None]  # senders of tasks that have ended
+    last_event: int  # the event to continue from
+    due: float | None  # time of the next parked task, offer or preference
+    standings: Mapping[str, MemberState]  # of the fresh members, or of all if there is news
+    senders: frozenset[str]  # fresh members that sent tasks before, and are told of their ends
+
+
+@reads
+def look_for_members(
+    tx: Transaction, *, fresh: Mapping[str, str], waiting: Collection[str], after: int | None
+) -> MemberNews:
+    """Read the news for waiting members; `after` is the last event read, None: all.
+
+    Members are read only if they have just come (`fresh`, with the name under which each sends
+    tasks), or there is news.
+    """
+    heads = frozenset(row_records.record(ReadyKind, row) for row in tx.all("swarm_heads"))
+    offered = frozenset(row["offered_to"] for row in tx.all("offers_of", worker=None))
+    addressed = frozenset(row["id"] for row in tx.all("members_addressed"))
+    newest = int(tx.value("last_event"))
+    ended: frozenset[str | None] = frozenset()
+    if after is not None and newest > after:
+        ended = frozenset(row["created_by"] for row in tx.all("ends_after", after=after))
+    stirred = heads or ended or offered & set(waiting) or addressed & set(waiting)
+    wanted = waiting if stirred else fresh
+    return MemberNews(
+        heads=heads,
+        offered=offered,
+        addressed=addressed,
+        ended=ended,
+        last_event=newest,
+        due=tx.value("next_due"),
+        standings=_standings(tx, wanted) if wanted else {},
+        senders=_senders(tx, fresh) if fresh else frozenset(),
+    )
+
+
+def _senders(tx: Transaction, fresh: Mapping[str, str]) -> frozenset[str]:
+    rows = tx.all("senders_among", senders=encode_keys(fresh.values()))
+    senders = {row["sender"] for row in rows}
+    return frozenset(member for member, sender in fresh.items() if sender in senders)
+
+
+def _standings(tx: Transaction, members: Collection[str]) -> dict[str, MemberState]:
+    used = {row["worker"]: int(row["used"]) for row in tx.all("slots_used")}
+    return {
+        row["id"]: MemberState(
+            capabilities=row_records.names(row["agents"]),
+            available=max(0, (row["capacity"] or 0) - used.get(row["id"], 0)),
+            is_lead=bool(row["is_lead"]),
+        )
+        for row in tx.all("members_waiting", workers=encode_keys(members))
+    }
+
+
+@reads
+def may_have_work(
+    tx: Transaction, member: str, *, capabilities: Collection[str], now: float
+) -> bool:
+    """Tell whether an admission could grant this member a task now. The limits and leases of
+    other members are not read: most polls end here."""
+    ready = tx.all("ready_for_member", member=member)
+    if any(row["agent"] is None or row["agent"] in capabilities for row in ready):
+        return True
+    due = tx.value("next_due")
+    return due is not None and due <= now

@@ -15,8 +15,9 @@ from weft.errors import AlreadyEnded, InputError, QueueFull
 from weft.model import TERMINAL, Message, Notice, Stage, State, Task
 from weft.store import row_records
 from weft.store.database import Transaction, encode_keys
+from weft.store.row_records import get_task_row
 from weft.store.store import reads, writes
-from weft.store.tasks import get_row, retry
+from weft.store.tasks import retry
 from weft.words import state_word
 
 PERSON: Final = "the user"
@@ -26,7 +27,7 @@ _TOLD: Final = 50  # messages or notices in an answer
 @writes
 def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: float) -> Message:
     """Send a message to a task that has not ended: its agent gets it, or the next agent."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     name = row_records.label(row)
     if State(row["state"]) in TERMINAL:
         state = state_word(row["state"])

@@ -1,8 +1,7 @@
 """An overview of the work that has not ended, for `weft ps`; and the facts that tell whether it can
 continue without a person, for `runs.attention`.
 
-The facts follow the rules that admit tasks. Imports little on purpose: `weft ps` must answer
-quickly.
+The facts follow the rule that admits tasks.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from weft.admission import capacity
+from weft.admission import capacity, rule
 from weft.admission.capacity import Shortage
+from weft.admission.rule import PresentWorker, ReadyTask
 from weft.model import HUMAN, SWARM, State
 from weft.store import row_records
+from weft.store.admission_rows import AdmissionRows
 from weft.store.branch_landings import list_landed_branches
 from weft.store.database import Row, Transaction, encode_keys
-from weft.store.ledger import Ledger, PoolPlace
 from weft.store.store import reads
 
 
@@ -96,12 +96,14 @@ class Prospects(Struct, frozen=True, kw_only=True):
 
 @reads
 def read_prospects(tx: Transaction, *, now: float) -> Prospects:
-    ledger = Ledger(tx, now)
+    rows = AdmissionRows(tx, now)
+    runs = rows.used.get("runs", 0)
+    rows.forget_work()
     leases = tx.all("leases_at_work")
     busy = {row["task"] for row in leases if row["task"] is not None}
     return Prospects(
-        courses=tuple(_courses(tx, ledger, leases)),
-        ready=tuple(_ready(tx, ledger, busy)),
+        courses=tuple(_courses(tx, rows, leases)),
+        ready=tuple(_ready(tx, rows, busy)),
         asked=tuple(
             row_records.record(
                 AskedWork, row, task=row["id"], run=row["run"] or "", title=title(row)
@@ -109,17 +111,15 @@ def read_prospects(tx: Transaction, *, now: float) -> Prospects:
             for row in tx.all("tasks_for_people")
             if row["id"] not in busy
         ),
-        stopped=ledger.stopped,
-        drained=ledger.drained,
+        stopped=rows.stopped,
+        drained=rows.drained,
         places=(
-            Places(capacity=ledger.nominal["runs"], used=ledger.used.get("runs", 0))
-            if "runs" in ledger.nominal
-            else None
+            Places(capacity=rows.nominal["runs"], used=runs) if "runs" in rows.nominal else None
         ),
     )
 
 
-def _courses(tx: Transaction, ledger: Ledger, leases: Sequence[Row]) -> list[Course]:
+def _courses(tx: Transaction, rows: AdmissionRows, leases: Sequence[Row]) -> list[Course]:
     at_work = {row["run"] for row in leases}
     coming = {row["run"] or "" for row in tx.all("runs_coming_back")}
     entries = {(row["run"], row["state"]) for row in tx.all("runs_at_the_gate")}
@@ -129,11 +129,11 @@ def _courses(tx: Transaction, ledger: Ledger, leases: Sequence[Row]) -> list[Cou
             run=row["id"],
             waits=row["state"] == "waiting",
             gate=row["blocked"],
-            untested=row["id"] in ledger.untested,
+            untested=row["id"] in rows.untested,
             at_work=row["id"] in at_work,
             comes_back=row["id"] in coming,
             queued=(row["id"], "queued") in entries,
-            short=tuple(_lasting(ledger, {"requests": 1, f"gate:{row['id']}": 1})),
+            short=tuple(rows.shortages_of({"requests": 1, f"gate:{row['id']}": 1})),
             landing=(row["id"], "landing") in entries,
             over=row["id"] not in unended,
         )
@@ -142,90 +142,69 @@ def _courses(tx: Transaction, ledger: Ledger, leases: Sequence[Row]) -> list[Cou
     return [Course(run="", at_work="" in at_work, comes_back="" in coming), *runs]
 
 
-def _ready(tx: Transaction, ledger: Ledger, busy: set[int]) -> list[Ready]:
-    rows = tx.all("ready_alike")
-    holders = _holders(tx, {row["aside"] for row in rows} - {None}, busy)
-    return [_alike(tx, ledger, row, holders.get(row["aside"])) for row in rows]
+def _ready(tx: Transaction, rows: AdmissionRows, busy: set[int]) -> list[Ready]:
+    alike = tx.all("ready_alike")
+    holders = _holders(tx, {row["aside"] for row in alike} - {None}, busy)
+    return [_alike(rows, row, holders.get(row["aside"])) for row in alike]
 
 
-def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> Ready:
-    gang = tx.all("gang_members", gang=row["gang"]) if row["gang"] is not None else []
-    demand = row_records.demand(row["demand"])
-    agents = frozenset({row["agent"]} - {None})
-    if gang:
-        demand = capacity.add(*(row_records.demand(member["demand"]) for member in gang))
-        agents = frozenset(member["agent"] for member in gang if member["agent"] is not None)
-    short, unable = _lacking(ledger, row, demand, agents)
-    labels = capacity.list_labels(demand)
-    missing = () if unable else _missing_labels(ledger, row, agents, labels)
-    labelled = _find_labelled(ledger, row, labels) if missing else None
+def _alike(rows: AdmissionRows, row: Row, holder: Holder | None) -> Ready:
+    """Find the obstacles that a task would have without other work.
+
+    No present worker at all is none: a worker may come.
+    """
+    task, human = rows.read_task(row), row["agent"] == HUMAN
+    missing = [] if human else list(rule.find_missing_room(task, rows.workers.values(), rows))
+    short = [obstacle.shortage for obstacle in missing if obstacle.shortage is not None]
+    unable = ""
+    labels: tuple[str, ...] = ()
+    labelled: PresentWorker | None = None
+    if missing and not short:
+        short = capacity.shortages(capacity.shared(task.demand), rows.effective, rows.used)
+        if _list_able(rows, task, frozenset()) and not task.repo.startswith(SWARM):
+            unable = "" if _list_able(rows, task, task.agents) else ", ".join(sorted(task.agents))
+        labels = () if unable else _missing_labels(rows, task)
+        labelled = _find_labelled(rows, task) if labels else None
     return Ready(
-        run=row["run"] or "",
-        task=row["id"],
+        run=task.run or "",
+        task=task.id,
         name=row["name"],
-        human=row["agent"] == HUMAN,
-        whole=all(member["state"] == State.READY for member in gang),
+        human=human,
+        whole=task.complete,
         short=tuple(short),
         unable=unable,
-        labels=tuple(sorted(labels)) if missing else (),
-        missing=missing,
+        labels=tuple(sorted(task.labels)) if labels else (),
+        missing=labels,
         labelled="" if labelled is None else labelled.host,
-        unequipped=() if labelled is None else tuple(sorted(agents - (labelled.agents or set()))),
+        unequipped=()
+        if labelled is None
+        else tuple(sorted(task.agents - (labelled.agents or set()))),
         holder=holder,
     )
 
 
-def _lacking(
-    ledger: Ledger, row: Row, demand: Mapping[str, int], agents: frozenset[str]
-) -> tuple[list[Shortage], str]:
-    """Return the shortages at the worker with the fewest, and the agents that no worker can run.
-
-    No present worker at all is no shortage: a worker may come.
-    """
-    if row["agent"] == HUMAN:
-        return [], ""
-    here = _able(ledger, row, frozenset())
-    able = _able(ledger, row, agents)
-    if not able:
-        nobody = bool(here) and not row["repo"].startswith(SWARM)
-        unable = ", ".join(sorted(agents)) if nobody else ""
-        return _lasting(ledger, capacity.shared(demand)), unable
-    labels = capacity.list_labels(demand)
-    labelled = [place for place in able if labels <= place.labels] or able
-    at_each = (capacity.resolve(demand, place.worker, place.host) for place in labelled)
-    return min((_lasting(ledger, amounts) for amounts in at_each), key=len), ""
-
-
-def _able(ledger: Ledger, row: Row, agents: frozenset[str]) -> list[PoolPlace]:
+def _list_able(rows: AdmissionRows, task: ReadyTask, agents: frozenset[str]) -> list[PresentWorker]:
     """List the workers that may take a task and run these agents, whatever their labels are."""
     return [
-        place
-        for place in ledger.places.values()
-        if place.can_run(agents, row["repo"]) and row["pinned"] in (None, place.worker)
+        worker
+        for worker in rows.workers.values()
+        if worker.can_run(agents, task.repo) and task.pinned in (None, worker.id)
     ]
 
 
-def _missing_labels(
-    ledger: Ledger, row: Row, agents: frozenset[str], labels: frozenset[str]
-) -> tuple[str, ...]:
+def _missing_labels(rows: AdmissionRows, task: ReadyTask) -> tuple[str, ...]:
     """Return the labels that the nearest worker lacks; without a worker, all of them."""
-    if not labels:
-        return ()
-    lacking = [sorted(labels - place.labels) for place in _able(ledger, row, agents)]
-    nearest = min(lacking, key=len) if lacking else sorted(labels)
+    able = _list_able(rows, task, task.agents)
+    lacking = [sorted(task.labels - worker.labels) for worker in able]
+    nearest = min(lacking, key=len) if lacking else sorted(task.labels)
     return tuple(nearest)
 
 
-def _find_labelled(ledger: Ledger, row: Row, labels: frozenset[str]) -> PoolPlace | None:
+def _find_labelled(rows: AdmissionRows, task: ReadyTask) -> PresentWorker | None:
     """Find a worker that has all the labels, whatever agents it runs."""
-    places = (place for place in _able(ledger, row, frozenset()) if labels <= place.labels)
-    return min(places, key=lambda place: place.worker, default=None)
-
-
-def _lasting(ledger: Ledger, demand: Mapping[str, int]) -> list[Shortage]:
-    """List the shortages of a demand without other work and penalties of providers."""
-    stopped = {f"agent:{agent}": 0 for agent in ledger.stopped}
-    return capacity.shortages(demand, {**ledger.nominal, **stopped}, ledger.spent)
+    able = _list_able(rows, task, frozenset())
+    labelled = (worker for worker in able if task.labels <= worker.labels)
+    return min(labelled, key=lambda worker: worker.id, default=None)
 
 
 def _holders(tx: Transaction, tasks: set[int], busy: set[int]) -> dict[int, Holder]:
@@ -257,7 +236,7 @@ def list_latest_reports(tx: Transaction, tasks: Iterable[int]) -> dict[int, Agen
     return {row["task"]: row_records.record(AgentReport, row, "data") for row in rows}
 
 
-class WorkerView(Struct, frozen=True, kw_only=True):
+class TaskAtWork(Struct, frozen=True, kw_only=True):
     """A task in an overview."""
 
     id: int
@@ -280,7 +259,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     runs: Mapping[str, Mapping[str, int]]  # number of tasks by state; "": of no run
     waiting: tuple[str, ...]  # runs that wait for a place
     gates: Mapping[str, str]  # runs whose gate waits for a person, with the reasons
-    tasks: tuple[WorkerView, ...]  # all tasks that are not waiting, ready or ended
+    tasks: tuple[TaskAtWork, ...]  # all tasks that are not waiting, ready or ended
     stopped: Mapping[str, str]  # agents that must not start, with the reasons
     drained: float | None  # when admissions were stopped
     ended: Mapping[str, Mapping[str, int]]  # of the last ended runs, newest first
@@ -310,10 +289,10 @@ def overview(tx: Transaction, *, most: int, ended: int = 3) -> Overview:
     )
 
 
-def view_of(row: Row) -> WorkerView:
+def view_of(row: Row) -> TaskAtWork:
     started = row["started"] if row["ended"] is None else None
     return row_records.record(
-        WorkerView,
+        TaskAtWork,
         row,
         title=title(row),
         worker=row["offered_to"] or row["worker"],

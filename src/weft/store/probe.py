@@ -1,17 +1,26 @@
-"""Reasons why a task does not run, by the same rules that admit it."""
+"""Reasons why a task does not run, by the rules that admit it; and the slots that ready tasks
+want."""
 
 from __future__ import annotations
 
+from collections import Counter
+
+from msgspec import Struct
+
+from weft.admission import capacity, rule
 from weft.admission.capacity import Shortage
+from weft.admission.order import rank
+from weft.admission.rule import Obstacle, ReadyTask
 from weft.formats import listed
 from weft.host_labels import describe_labels
 from weft.model import HUMAN, SWARM, State, Task, TaskKind, Wait
 from weft.store import row_records
-from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, concerns, rank
+from weft.store.admission_rows import AdmissionRows
 from weft.store.database import Row, Transaction, encode_keys
+from weft.store.ledger import Ledger
 from weft.store.repositories import find_repository
+from weft.store.row_records import get_task_row
 from weft.store.store import reads
-from weft.store.tasks import get_row
 from weft.words import IN_REVIEW, state_clause, state_word, task_label
 
 
@@ -19,7 +28,7 @@ from weft.words import IN_REVIEW, state_clause, state_word, task_label
 def probe(tx: Transaction, task: int, *, now: float) -> list[Wait]:
     """Return the reasons why a task waits; none if it is running, has ended, or could start at
     once."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     match State(row["state"]):
         case State.WAITING:
             return _before_ready(tx, row)
@@ -86,7 +95,8 @@ def _need_wait(tx: Transaction, need: Row, row: Row) -> Wait:
 def order(tx: Transaction, *, now: float) -> list[int]:
     """List the ready tasks in the order of admission, held up or not."""
     rows = tx.all("ready_tasks")
-    return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
+    entries = map(row_records.queue_entry, rows)
+    return [entry.id for entry in sorted(entries, key=lambda entry: rank(entry, now, tx.tuning))]
 
 
 @reads
@@ -95,40 +105,48 @@ def queue(tx: Transaction, *, now: float, most: int) -> tuple[list[tuple[Task, l
     all."""
     numbers = order(tx, now=now)
     rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
-    scene = AdmissionRows(tx, now)
     first = [rows[number] for number in numbers[:most]]
+    scene = AdmissionRows(tx, now)
     waits = [_before_admission(tx, row, scene) for row in first]
     return [(row_records.task(row), wait) for row, wait in zip(first, waits, strict=True)], len(
         numbers
     )
 
 
-def _before_admission(tx: Transaction, row: Row, scene: AdmissionRows) -> list[Wait]:
+def _before_admission(tx: Transaction, row: Row, rows: AdmissionRows) -> list[Wait]:
     if row["agent"] == HUMAN:
         cure = f"`weft answer {task_label(row['id'], row['run'], row['name'])} --yes`"
         return [_wait("person", HUMAN, f"waiting for your answer ({cure})")]
-    who = candidate(tx, row, rank(tx, row, scene.now))
-    if who is None:
-        return [_wait("gang", row["gang"], "waiting until its parallel group can start together")]
-    waits = [] if scene.ledger.drained is None else [_DRAINED]
-    waits += [
-        _file_wait(scene, pattern, row, get_row(tx, holder))
-        for pattern, holder in sorted(scene.held_files(who).items())
-    ]
-    waits += [
-        _wait(
-            "order",
-            str(earlier),
-            f"waiting for {pattern}, which {_label(get_row(tx, earlier), row)} changes first",
-        )
-        for pattern, earlier in sorted(scene.find_ahead(who).items())
-    ]
-    kept_for = None if scene.reserved is None else get_row(tx, scene.reserved.task)
-    kept_name = "" if kept_for is None else _label(kept_for, row)
-    waits += _before_some_worker(scene, who, kept_name, _repository_place(tx, who.repo))
-    if not waits and who.tenant == scene.ledger.yielding and _others_wait(scene, who):
-        waits.append(_wait("turn", who.tenant, "waiting for its turn: other tenants go first"))
+    task = rows.read_task(row)
+    waits = [] if rows.drained is None else [_DRAINED]
+    obstacles = rule.find_obstacles(task, rows.workers.values(), rows)
+    # Files first: they say more than a worker that is busy anyway.
+    files_first = sorted(obstacles, key=lambda obstacle: obstacle.kind in ("worker", "limit"))
+    waits += [_describe(tx, obstacle, task, rows) for obstacle in files_first]
+    rivals = [best for best in rows.buckets if best["tenant"] != row["tenant"]]
+    if not waits and rivals and row["tenant"] == rows.yielding:
+        return [_wait("turn", row["tenant"], "waiting for its turn: other tenants go first")]
     return waits
+
+
+def _describe(tx: Transaction, obstacle: Obstacle, task: ReadyTask, rows: AdmissionRows) -> Wait:
+    row, subject = task.rows[0], obstacle.subject
+    match obstacle.kind:
+        case "gang":
+            return _wait("gang", row["gang"], "waiting until its parallel group can start together")
+        case "worker":
+            return _worker_wait(rows, task, _repository_place(tx, task.repo))
+        case "file":
+            return _file_wait(rows, subject, row, get_task_row(tx, obstacle.task))
+        case "order":
+            name = _label(get_task_row(tx, obstacle.task), row)
+            text = f"waiting for {subject}, which {name} changes first"
+            return _wait("order", str(obstacle.task), text)
+    assert obstacle.shortage is not None
+    kept = _only_kept(rows, obstacle.shortage)
+    kept_for = _label(get_task_row(tx, rows.kept.id), row) if rows.kept is not None else ""
+    text = _text(rows, obstacle.shortage, kept_for)
+    return _wait("reservation" if kept else "limit", subject, text)
 
 
 def _label(task: Row, row: Row) -> str:
@@ -151,9 +169,9 @@ def _state(row: Row) -> str:
     )
 
 
-def _file_wait(scene: AdmissionRows, pattern: str, row: Row, holder: Row) -> Wait:
+def _file_wait(rows: AdmissionRows, pattern: str, row: Row, holder: Row) -> Wait:
     name = _label(holder, row)
-    if scene.reserved is not None and scene.reserved.task == holder["id"]:
+    if rows.kept is not None and rows.kept.id == holder["id"]:
         return _wait("file", pattern, f"waiting for {pattern}, which is kept free for {name}")
     if holder["state"] == State.PAUSED:
         return _wait("file", pattern, _paused_holder(pattern, name, holder))
@@ -167,41 +185,22 @@ def _paused_holder(pattern: str, name: str, holder: Row) -> str:
     return f"waiting for {pattern}, which {name} holds; it is paused ({cure})"
 
 
-def _before_some_worker(
-    scene: AdmissionRows, who: ReadyTask, kept_for: str, place_of_repository: str
-) -> list[Wait]:
-    """List the shortages at the worker that has the fewest. Capacity may be named as kept for the
-    task `kept_for`."""
-    places = [place for place in scene.ledger.places.values() if concerns(who, place)]
-    if not places:
-        return [_worker_wait(scene, who, place_of_repository)]
-    best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
-    return [
-        _wait(
-            "reservation" if _only_kept(scene, short) else "limit",
-            short.resource,
-            _text(scene, short, kept_for),
-        )
-        for short in best
-    ]
-
-
-def _worker_wait(scene: AdmissionRows, who: ReadyTask, place_of_repository: str) -> Wait:
+def _worker_wait(rows: AdmissionRows, task: ReadyTask, place_of_repository: str) -> Wait:
     """Describe the worker that a task needs while no such worker is present."""
-    if who.pinned is not None:
-        return _wait("worker", who.pinned, f"waiting for {who.pinned}, which is not present")
-    agents = ", ".join(sorted(who.agents))
-    if who.repo.startswith(SWARM):
+    if task.pinned is not None:
+        return _wait("worker", task.pinned, f"waiting for {task.pinned}, which is not present")
+    agents = ", ".join(sorted(task.agents))
+    if task.repo.startswith(SWARM):
         needed = f"a member of the swarm{f' that can do {agents}' if agents else ''}"
         return _wait("worker", needed, f"waiting for {needed}: none is present")
-    labels = f" with {describe_labels(who.labels)}" if who.labels else ""
+    labels = f" with {describe_labels(task.labels)}" if task.labels else ""
     needed = f"a worker{labels}{f' that runs {agents}' if agents else ''}"
-    places = scene.ledger.places.values()
-    if places and not any(place.can_run(frozenset(), who.repo) for place in places):
+    present = rows.workers.values()
+    if present and not any(worker.can_run(frozenset(), task.repo) for worker in present):
         needed += f" in {place_of_repository}"
     text = f"waiting for {needed}: none is present"
-    if who.labels:
-        return _wait("label", ",".join(sorted(who.labels)), text)
+    if task.labels:
+        return _wait("label", ",".join(sorted(task.labels)), text)
     return _wait("worker", needed, text)
 
 
@@ -211,18 +210,18 @@ def _repository_place(tx: Transaction, repo: str) -> str:
     return repo if known is None else f"{known.path} on {known.host}"
 
 
-def _only_kept(scene: AdmissionRows, short: Shortage) -> bool:
+def _only_kept(rows: AdmissionRows, short: Shortage) -> bool:
     """Tell whether there would be room if none were kept free for another task."""
-    return scene.ledger.used.get(short.resource, 0) + short.asked <= short.capacity
+    return rows.used.get(short.resource, 0) + short.asked <= short.capacity
 
 
-def _text(scene: AdmissionRows, short: Shortage, kept_for: str) -> str:
-    nominal = scene.ledger.nominal.get(short.resource, short.capacity)
-    if _only_kept(scene, short) and scene.reserved is not None:
+def _text(rows: AdmissionRows, short: Shortage, kept_for: str) -> str:
+    nominal = rows.nominal.get(short.resource, short.capacity)
+    if _only_kept(rows, short) and rows.kept is not None:
         return f"waiting for {short}; the rest is kept free for {kept_for or 'another task'}"
-    if short.resource in {f"run:{run}/agents" for run in scene.ledger.untested}:
+    if short.resource in {f"run:{run}/agents" for run in rows.untested}:
         return "waiting for the check of the base, which no agent has touched"
-    stopped = scene.ledger.stopped.get(short.resource.removeprefix("agent:"))
+    stopped = rows.stopped.get(short.resource.removeprefix("agent:"))
     if stopped is not None and short.resource.startswith("agent:"):
         name = short.resource.removeprefix("agent:")
         return f"agent {name} is stopped: {stopped} (`weft agents resume {name}` starts it again)"
@@ -236,5 +235,30 @@ def _text(scene: AdmissionRows, short: Shortage, kept_for: str) -> str:
     return f"waiting for {short}"
 
 
-def _others_wait(scene: AdmissionRows, who: ReadyTask) -> bool:
-    return any(row["tenant"] != who.tenant for row in scene.buckets)
+class WantedSlots(Struct, frozen=True, kw_only=True):
+    repo: str
+    labels: tuple[str, ...]  # that the worker must have
+    slots: int
+
+
+@reads
+def count_wanted(tx: Transaction, *, now: float) -> list[WantedSlots]:
+    """Count, by repository and set of labels, the tasks that could start now if a worker had a slot
+    for each. The view `weft.wanted` (sql/wanted.sql) counts them for autoscalers."""
+    ledger = Ledger(tx, now)
+    asked: Counter[str] = Counter()
+    taken: set[tuple[str, str]] = set()  # the files that earlier tasks ask for
+    wanted: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for row in tx.all("wanted_tasks"):
+        demand = capacity.shared(row_records.demand(row["demand"]))
+        asked.update(demand)
+        together = {resource: asked[resource] for resource in demand}
+        files = {(row["repo"], file) for file in row_records.files(row["files"])}
+        fits = not capacity.shortages(together, ledger.nominal, ledger.used)
+        if fits and taken.isdisjoint(files):
+            wanted[row["repo"], tuple(sorted(row_records.labels(row["demand"])))] += 1
+        taken |= files
+    return [
+        WantedSlots(repo=repo, labels=labels, slots=slots)
+        for (repo, labels), slots in sorted(wanted.items())
+    ]

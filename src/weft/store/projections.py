@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.errors import NotFound, StaleFence
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode, storable
-from weft.store.lease_rows import end_lease, lease_to_worker
-from weft.store.ledger import Ledger
+from weft.store.leases import take
+from weft.store.ledger import end_lease, require_holder
+from weft.store.row_records import get_run_row
 from weft.store.store import reads, writes
 
 PLAN_MARKS: Final = "plan_marks"
@@ -61,8 +61,7 @@ def request_projections(
 
     A projection that was closed or failed starts again after the last event it has handled.
     """
-    if tx.one("run", id=run) is None:
-        raise NotFound(f"There is no run {run}.")
+    get_run_row(tx, run)
     for name in unwanted:
         tx.run("drop_projection", run=run, name=name)
     add_projections(tx, run, wanted)
@@ -106,26 +105,13 @@ def take_projection(
 ) -> tuple[int, ProjectionState] | None:
     """Lease a projection; return the fence and the state to resume from.
 
-    Return None while another worker holds it. As with the gate, a lease past its deadline is
-    taken over without proof of death: the late holder finds its fence refused.
+    Return None while another worker holds it.
     """
     row = tx.one("projection", run=run, name=name)
     if row is None or not row["open"]:
         return None
-    holder = f"{run}/{name}"
-    held = tx.one("open_leases_held_by", kind=_KIND, holder=holder)
-    if held is not None:
-        if held["deadline"] >= now:
-            return None
-        end_lease(tx, held, "taken_over", now=now)
-    fence = lease_to_worker(tx, Ledger(tx, now), worker, {}, kind=_KIND, holder=holder, now=now)
-    return fence, _state({**row, "worker": worker})
-
-
-@reads
-def is_held(tx: Transaction, fence: int, run: str, name: str) -> bool:
-    """Tell whether a fence still holds a projection."""
-    return _find_lease(tx, fence, run, name) is not None
+    fence = take(tx, _KIND, f"{run}/{name}", {}, worker=worker, now=now)
+    return None if fence is None else (fence, _state({**row, "worker": worker}))
 
 
 @writes
@@ -144,7 +130,7 @@ def advance_projection(
 
     With `ended` the end of the run was among them, and the projection ends too.
     """
-    lease = _get_lease(tx, fence, run, name)
+    lease = require_holder(tx, fence, f"{run}/{name}", kind=_KIND)
     tx.run(
         "advance_projection",
         run=run,
@@ -163,7 +149,7 @@ def fail_projection(
     tx: Transaction, fence: int, run: str, name: str, *, failure: str, give_up: bool, now: float
 ) -> None:
     """Record a failed try; with `give_up` it is the last until the run is resumed."""
-    lease = _get_lease(tx, fence, run, name)
+    lease = require_holder(tx, fence, f"{run}/{name}", kind=_KIND)
     tx.run("fail_projection", run=run, name=name, failure=tx.redact(failure), open=not give_up)
     if give_up:
         end_lease(tx, lease, "given up", now=now)
@@ -179,23 +165,6 @@ def skip_projection(tx: Transaction, run: str, name: str, *, host: str, reason: 
     skipped = {**json.loads(row["skipped"]), host: storable(reason)}
     tx.run("skip_projection", run=run, name=name, skipped=encode(skipped))
     tx.ring()
-
-
-def _get_lease(tx: Transaction, fence: int, run: str, name: str) -> Row:
-    lease = _find_lease(tx, fence, run, name)
-    if lease is None:
-        raise StaleFence(f"Fence {fence} does not hold the projection {name} of run {run}.")
-    return lease
-
-
-def _find_lease(tx: Transaction, fence: int, run: str, name: str) -> Row | None:
-    lease = tx.one("lease", fence=fence)
-    held = (
-        lease is not None
-        and (lease["kind"], lease["holder"]) == (_KIND, f"{run}/{name}")
-        and lease["state"] != "released"
-    )
-    return lease if held else None
 
 
 def _state(row: Row) -> ProjectionState:

@@ -16,7 +16,7 @@ from weft.paths import home
 from weft.store import row_records
 from weft.store.claims import STALLED, Claims, bring_all_back, bring_back, family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
-from weft.store.entries import enter_rest, withdraw
+from weft.store.entries import enter_each, enter_rest, withdraw
 from weft.store.store import writes
 from weft.store.team_rows import is_entrant
 
@@ -230,3 +230,31 @@ def requeue(tx: Transaction, task: int, *, now: float, reason: str = "") -> None
     assert row is not None
     leave(tx, row, State.WAITING, now=now, reason=reason)
     settle(tx, [task], now=now)
+
+
+def end_task(tx: Transaction, row: Row, state: State, *, now: float, reason: str) -> None:
+    """End a task without an outcome of an attempt. A running process keeps its amounts until it has
+    ended; its later effects are refused."""
+    leave(tx, row, state, now=now, reason=reason)
+    give_up(tx, row)
+    tx.run(
+        "end_attempt",
+        task=row["id"],
+        number=row["attempt"],
+        now=now,
+        outcome=str(state),
+        led_to=None,
+    )
+    tx.event(f"task_{state}", row, now=now, reason=reason)
+    if tx.one("team", task=row["id"]) is None:
+        enter_each(tx, row["id"], now=now)
+    if state is State.SKIPPED:
+        settle_dependents(tx, row["id"], now=now)
+    elif row["state"] == State.GATING:
+        unsettle_dependents(tx, row["id"], now=now)  # there is no candidate to build on
+    if row["gang"] is not None:
+        rest = tx.all("gang_members", gang=row["gang"])
+        settle(tx, [member["id"] for member in rest], now=now)
+        for member in rest:  # its files may have excluded them
+            tx.run("look_at", id=member["id"])
+    tx.wake()

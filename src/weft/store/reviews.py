@@ -18,8 +18,8 @@ from weft.store import ready, row_records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction
 from weft.store.entries import back_to_its_maker
+from weft.store.row_records import get_task_row
 from weft.store.store import reads, writes
-from weft.store.tasks import get_row
 
 _MOST_COMMENTS = 500
 
@@ -91,7 +91,9 @@ def accept_review(tx: Transaction, entry: str, *, now: float) -> Review:
     tx.run("queue_again", id=entry)
     for task in _tasks_of(tx, review):
         tx.run("set_reason", id=task["id"], reason="", now=now)
-    tx.event("review_accepted", get_row(tx, review.task), now=now, entry=entry, round=review.round)
+    tx.event(
+        "review_accepted", get_task_row(tx, review.task), now=now, entry=entry, round=review.round
+    )
     tx.wake()
     return _find(tx, entry)
 
@@ -108,7 +110,9 @@ def send_back_review(tx: Transaction, entry: str, *, now: float) -> Review:
         raise InputError("There is no comment to send: write one, or accept the candidate.")
     tasks = _tasks_of(tx, review)
     tx.run("end_review", entry=entry, state="sent_back", now=now)
-    tx.event("review_sent_back", get_row(tx, review.task), now=now, entry=entry, round=review.round)
+    tx.event(
+        "review_sent_back", get_task_row(tx, review.task), now=now, entry=entry, round=review.round
+    )
     reason = f"round {review.round} of your review: {len(comments)} to handle"
     for task in _commented(tasks, comments):
         back_to_its_maker(tx, task)
@@ -135,7 +139,7 @@ def _commented(tasks: Sequence[Row], comments: Sequence[ReviewComment]) -> Seque
 @reads
 def find_round(tx: Transaction, task: int) -> ReviewRound | None:
     """Return the round that was sent back to a task; None if its last review ended otherwise."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     reviews = list_reviews(tx, task if row["story"] is None else row["story"])
     if not reviews or reviews[-1].state != "sent_back":
         return None
@@ -161,7 +165,7 @@ def answer_comment(tx: Transaction, fence: int, answer: CommentAnswer) -> bool:
 def record_answers(tx: Transaction, task: int, answers: Sequence[CommentAnswer]) -> int:
     """Record an agent's answers to the comments of its round; return the number of comments that
     it has."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     reviews = list_reviews(tx, task if row["story"] is None else row["story"])
     if not reviews or reviews[-1].state != "sent_back":
         return 0
@@ -181,7 +185,7 @@ def record_answers(tx: Transaction, task: int, answers: Sequence[CommentAnswer])
 def _tasks_of(tx: Transaction, review: Review) -> list[Row]:
     entry = tx.one("entry", id=review.entry, run=review.run)
     assert entry is not None
-    return [get_row(tx, int(number)) for number in json.loads(entry["tasks"])]
+    return [get_task_row(tx, int(number)) for number in json.loads(entry["tasks"])]
 
 
 def _find(tx: Transaction, entry: str) -> Review:
@@ -200,7 +204,7 @@ def _get_open(tx: Transaction, entry: str) -> Review:
 def _require_open(tx: Transaction, review: Review) -> None:
     if review.state == "open":
         return
-    label = row_records.label(get_row(tx, review.task))
+    label = row_records.label(get_task_row(tx, review.task))
     word = {"sent_back": "sent back"}.get(review.state, review.state)
     newer = list_reviews(tx, review.task)[-1]
     cure = (

@@ -14,7 +14,8 @@ from weft import candidate_records, model
 from weft.admission import capacity
 from weft.admission.order import QueueEntry
 from weft.config import CommitSettings, GateSettings, RunSettings, WorkspaceSettings
-from weft.store.database import Row, encode, storable
+from weft.errors import NotFound
+from weft.store.database import Row, Transaction, encode, storable
 from weft.words import task_label
 
 T = TypeVar("T")
@@ -129,6 +130,20 @@ def request_text(asked: model.TaskRequest) -> str:
         return msgspec.json.encode(asked).decode()
     except UnicodeEncodeError:
         return storable(json.dumps(msgspec.to_builtins(asked), ensure_ascii=False))
+
+
+def get_task_row(tx: Transaction, task: int) -> Row:
+    row = tx.one("task", id=task)
+    if row is None:
+        raise NotFound(f"There is no task {task}.")
+    return row
+
+
+def get_run_row(tx: Transaction, run: str) -> Row:
+    row = tx.one("run", id=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    return row
 
 
 def label(row: Row) -> str:

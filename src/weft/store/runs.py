@@ -1,24 +1,39 @@
-"""Runs: submitted whole, started while there is room, ended."""
+"""Runs: submitted whole, started while there is room, ended; and their history."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from weft.admission import capacity
+from weft.candidate_records import GateRows
 from weft.config import RunSettings
-from weft.errors import InputError, NotFound, Refused
-from weft.model import TERMINAL, NewRun, NewTask, Run, TargetState, TaskKind
+from weft.errors import InputError, Refused
+from weft.model import (
+    TERMINAL,
+    Attempt,
+    Demand,
+    Event,
+    Lease,
+    NewRun,
+    NewTask,
+    Run,
+    TargetState,
+    Task,
+    TaskKind,
+)
 from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import landing_tasks
-from weft.store.lease_rows import NewLease, end_lease, write_lease
-from weft.store.ledger import Ledger
+from weft.store.gate import read_gate
+from weft.store.ledger import Ledger, NewLease, end_lease, write_lease
 from weft.store.limit_table import refuse_unusable
 from weft.store.projections import TARGET_BRANCH, NewProjection, add_projections
+from weft.store.row_records import get_run_row
 from weft.store.store import reads, writes
 from weft.store.tasks import add_tasks, cancel, pause, resume
 
@@ -127,10 +142,8 @@ def add_budget(tx: Transaction, run: str, micro_usd: int, *, now: float) -> None
 @reads
 def get_settings(tx: Transaction, run: str) -> RunSettings:
     """Return the settings of a run that are in force."""
-    row = tx.one("current_settings", run=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
-    return row_records.run_settings(row)
+    get_run_row(tx, run)
+    return row_records.run_settings(tx.all("current_settings", run=run)[0])
 
 
 @reads
@@ -299,17 +312,6 @@ def _unended(tx: Transaction, run: str) -> list[Row]:
     return [row for row in tx.all("tasks_of_run", run=run) if row["state"] not in TERMINAL]
 
 
-def get_run_row(tx: Transaction, run: str) -> Row:
-    row = tx.one("run", id=run)
-    if row is None:
-        raise no_run(run)
-    return row
-
-
-def no_run(run: str) -> NotFound:
-    return NotFound(f"There is no run {run}.")
-
-
 @writes
 def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
     """Store new estimates of the longest remaining path, by task."""
@@ -334,3 +336,58 @@ def page_runs(tx: Transaction, *, after: str | None, most: int) -> tuple[list[Ru
     rows = tx.all("runs_after", after=after, most=most + 1)
     runs = [row_records.run(row) for row in rows[:most]]
     return runs, runs[-1].id if len(rows) > most else None
+
+
+class Use(Struct, frozen=True, kw_only=True):
+    """The amounts that a lease took, current or past."""
+
+    lease: Lease
+    run: str | None  # for which it was
+    amounts: Demand
+
+
+class RunHistory(Struct, frozen=True, kw_only=True):
+    """A run from its submission on, as the store remembers it."""
+
+    run: Run
+    tasks: tuple[Task, ...]
+    needs: Mapping[int, tuple[int, ...]]
+    attempts: tuple[Attempt, ...]
+    gate: GateRows
+    outputs: Mapping[int, str]  # output of failed checks, by number of the verdict
+    events: tuple[Event, ...]  # of the run and of limits; no progress of agents
+    uses: tuple[Use, ...]  # of attempts and checks meanwhile, those of other runs included
+    limits: Mapping[str, int]  # as they are now
+
+
+@reads
+def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
+    row = get_run_row(tx, run)
+    needs: dict[int, tuple[int, ...]] = {}
+    for edge in tx.all("edges_of_run", run=run):
+        needs[edge["task"]] = (*needs.get(edge["task"], ()), edge["needs"])
+    return RunHistory(
+        run=row_records.run(row),
+        tasks=tuple(row_records.task(row) for row in tx.all("tasks_of_run", run=run)),
+        needs=needs,
+        attempts=tuple(row_records.attempt(row) for row in tx.all("attempts_of_run", run=run)),
+        gate=read_gate(tx, run),
+        outputs={row["number"]: row["output"] for row in tx.all("failed_outputs", run=run)},
+        events=tuple(row_records.event(row) for row in tx.all("events_of_run", run=run)),
+        uses=_uses(tx, since=row["submitted"], until=now),
+        limits={row["resource"]: int(row["capacity"]) for row in tx.all("limits")},
+    )
+
+
+def _uses(tx: Transaction, *, since: float, until: float) -> tuple[Use, ...]:
+    rows = tx.all("uses_between", since=since, until=until)
+    return tuple(_use(list(group)) for _, group in groupby(rows, key=lambda row: row["fence"]))
+
+
+def _use(rows: list[Row]) -> Use:
+    lease = row_records.lease(rows[0])
+    return Use(
+        lease=lease,
+        run=lease.holder if lease.kind == "check" else rows[0]["run"],
+        amounts={row["resource"]: int(row["amount"]) for row in rows},
+    )

@@ -150,8 +150,8 @@ def writes(function: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate
 def writes(function: Callable[..., T]) -> Callable[..., T]:
     """Make a function a verb: a writing transaction, or a part of the transaction it is given.
 
-    The function takes the transaction first (`tx`), or a store (`store`) whose verbs all take part
-    in the transaction.
+    The function takes a `Transaction` first, or a `Store` whose verbs all take part in the
+    transaction.
     """
     return _verb(function, "write")
 
@@ -168,7 +168,7 @@ def reads(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def _verb(function: Callable[..., T], kind: Kind) -> Callable[..., T]:
-    name, takes_store = name_of(function), function.__code__.co_varnames[0] == "store"
+    name, takes_store = name_of(function), "Store" in list(function.__annotations__.values())[:1]
     verb = VERBS[name] = Verb(name=name, kind=kind, function=function, takes_store=takes_store)
 
     @wraps(function)

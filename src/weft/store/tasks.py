@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 from weft import graph
 from weft.admission import capacity
 from weft.admission.order import QueueEntry, declared_class, last_of
-from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
+from weft.errors import AlreadyEnded, InputError, NeverFits, QueueFull, Refused
 from weft.model import HERE, HUMAN, TERMINAL, Attempt, Demand, NewTask, Stage, State, Task
 from weft.paths import conflicts
 from weft.store import ready, row_records
@@ -18,8 +18,9 @@ from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
 from weft.store.entrants import add_team, list_members, start_again
 from weft.store.entries import back_to_its_maker, landing_tasks, set_stage
+from weft.store.ready import end_task
+from weft.store.row_records import get_task_row
 from weft.store.store import reads, writes
-from weft.store.task_end import end_task
 from weft.store.team_rows import is_contending
 from weft.store.teams import end_team, record_failure, refuse_entrant, refuse_winner
 from weft.teams.choice import CandidateResult
@@ -58,7 +59,7 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
             "try again later, or raise the task's class or priority."
         )
     reason = f"the queue is full ({tx.tuning.queue}) and task {newcomer} ranks higher"
-    end_task(tx, get_row(tx, last.id), State.EVICTED, now=now, reason=reason)
+    end_task(tx, get_task_row(tx, last.id), State.EVICTED, now=now, reason=reason)
 
 
 @writes
@@ -68,7 +69,7 @@ def evict_overdue(tx: Transaction, *, now: float) -> None:
     for row in tx.all("queue") if longest else ():
         if row["submitted"] < now - longest:
             reason = f"it waited for its start for more than {longest:g} s (capacity_wait)"
-            end_task(tx, get_row(tx, row["id"]), State.EVICTED, now=now, reason=reason)
+            end_task(tx, get_task_row(tx, row["id"]), State.EVICTED, now=now, reason=reason)
 
 
 def add_tasks(
@@ -131,12 +132,12 @@ def add_tasks(
     )
     for name, task in zip(numbers, tasks, strict=True):
         if task.request.held:
-            row = get_row(tx, numbers[name])
+            row = get_task_row(tx, numbers[name])
             ready.leave(tx, row, State.BLOCKED, now=now, reason=task.request.held)
             tx.event("task_held", row, now=now, reason=task.request.held)
     for name, task in zip(numbers, tasks, strict=True):
         if task.request.team is not None:
-            add_team(tx, get_row(tx, numbers[name]), now=now)
+            add_team(tx, get_task_row(tx, numbers[name]), now=now)
     for name, number in numbers.items() if len(numbers) == 1 else ():
         tx.event("task_submitted", now=now, run=run, task=number, name=name)
     return numbers
@@ -227,21 +228,10 @@ def _fit_together(
     )
 
 
-def get_row(tx: Transaction, task: int) -> Row:
-    row = tx.one("task", id=task)
-    if row is None:
-        raise no_task(task)
-    return row
-
-
-def no_task(task: int) -> NotFound:
-    return NotFound(f"There is no task {task}.")
-
-
 @writes
 def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled") -> bool:
     """Cancel a task; return False, without a change, if it had ended."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     if State(row["state"]) in TERMINAL:
         return False
     _refuse_landing(tx, row)
@@ -262,7 +252,7 @@ def _refuse_landing(tx: Transaction, row: Row) -> None:
 @writes
 def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> bool:
     """Count a task as met without doing it; return False if it is done or skipped already."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     if row["state"] in (State.DONE, State.SKIPPED):
         return False
     _refuse_landing(tx, row)
@@ -286,7 +276,7 @@ def retry(
     `stage` replaces the task's present stage, for another agent; `files` are patterns that the task
     may change besides its own.
     """
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     if row["state"] == State.DONE:
         raise AlreadyEnded(
             f"Task {row_records.label(row)} is done and has landed; a new task can change it again."
@@ -328,7 +318,7 @@ def _replace_stage(tx: Transaction, row: Row, stage: Stage) -> None:
 @writes
 def change_stages(tx: Transaction, task: int, stages: Sequence[Stage], *, now: float) -> None:
     """Replace the stages of a task that has not ended; a running attempt goes on as it began."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     if State(row["state"]) in TERMINAL:
         return
     asked = replace(row_records.request(row), stages=tuple(stages))
@@ -344,7 +334,7 @@ def change_stages(tx: Transaction, task: int, stages: Sequence[Stage], *, now: f
 @writes
 def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
     """Mark a person's task as done or agreed to; return False if it had ended."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     name = row_records.label(row)
     if State(row["state"]) in TERMINAL:
         return False
@@ -366,7 +356,7 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
     A task for a person is blocked, and its dependents wait. A task at the gate goes back to be made
     again, with the reason in its prompt; that counts as no failure.
     """
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     name = row_records.label(row)
     state = State(row["state"])
     if state in TERMINAL:
@@ -376,7 +366,7 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
         back_to_its_maker(tx, row)
         give_up(tx, row)
         ready.send_back(tx, row, now=now, reason=reason)
-        return State(get_row(tx, task)["state"])
+        return State(get_task_row(tx, task)["state"])
     if row["agent"] != HUMAN:
         raise Refused(
             f"Task {name} is {state_word(state)}: only a task that is testing or asks you can be "
@@ -395,7 +385,7 @@ def pause(tx: Transaction, task: int, *, now: float) -> bool:
 
     Return False for a task that has ended, is at the gate, or cannot start by itself anyway.
     """
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     if row["state"] not in _PAUSABLE:
         return False
     ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
@@ -408,7 +398,7 @@ def pause(tx: Transaction, task: int, *, now: float) -> bool:
 @writes
 def resume(tx: Transaction, task: int, *, now: float) -> bool:
     """Let a paused task continue; return False if it is not paused."""
-    row = get_row(tx, task)
+    row = get_task_row(tx, task)
     if row["state"] != State.PAUSED:
         return False
     tx.event("task_resumed", row, now=now)
@@ -429,7 +419,7 @@ def _runs(tx: Transaction, row: Row) -> bool:
 
 @reads
 def get_task(tx: Transaction, task: int) -> Task:
-    return row_records.task(get_row(tx, task))
+    return row_records.task(get_task_row(tx, task))
 
 
 @reads
@@ -519,7 +509,7 @@ def list_related_commits(tx: Transaction, task: int) -> list[str]:
     They are those of the task, its needs, its parts, the other parts of its story, and the task
     that it continues.
     """
-    continued = row_records.request(get_row(tx, task)).continues
+    continued = row_records.request(get_task_row(tx, task)).continues
     rows = tx.all("related_commits", task=task, continues=task if continued is None else continued)
     named = [commit for row in rows for commit in (row["base"], row["candidate"]) if commit]
     return list(dict.fromkeys(named))

@@ -3,6 +3,13 @@
 A token's text is `weft_<id>_<secret>`. The secret is 32 random bytes, so a plain digest of it is as
 good as a slow digest; the store keeps only the digest. A token made for an attempt is valid while
 the lease of that attempt is open.
+
+A page code, in a link to the page, becomes a token once, soon after it was made. Any process on the
+store makes codes, and any server on it takes them.
+
+A request that may be repeated has a key of its sender's, who gets a single reply for it. A short
+request keeps its reply in its own transaction. A longer request (a poll that waits, a plan that git
+must read) is reserved first; the reservation of a dead server ends after a while.
 """
 
 from __future__ import annotations
@@ -15,7 +22,9 @@ from collections.abc import Iterable
 from math import inf
 from typing import Final
 
-from weft.errors import InputError, NotFound, Unauthenticated
+from msgspec import Struct
+
+from weft.errors import InputError, NotFound, StillAnswering, Unauthenticated
 from weft.model import EVERY_AGENT, Token
 from weft.store import row_records
 from weft.store.database import Row, Transaction
@@ -105,7 +114,7 @@ def _add_token(
             tenant=tenant,
             agents=sorted(named),
         )
-    return get_token_row(tx, id), f"weft_{id}_{secret}"
+    return get_token(tx, id), f"weft_{id}_{secret}"
 
 
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
@@ -148,7 +157,7 @@ def join_host(
         raise Unauthenticated
     worker = _find_former_name(tx, former, now) or f"{host}-{secrets.token_hex(4)}"
     tx.event("host_joined", now=now, worker=worker, token=token)
-    return _add_host_token(tx, worker, get_token_row(tx, token).scopes, now)
+    return _add_host_token(tx, worker, get_token(tx, token).scopes, now)
 
 
 def _find_former_name(tx: Transaction, text: str, now: float) -> str | None:
@@ -169,7 +178,7 @@ def _find_former_name(tx: Transaction, text: str, now: float) -> str | None:
 def renew_host_token(tx: Transaction, token: str, *, now: float) -> tuple[Token, str]:
     """Give a host a new token. Its present token stays valid until the host has confirmed the new
     token: the answer may be lost on the way."""
-    present = get_token_row(tx, token)
+    present = get_token(tx, token)
     assert present.worker is not None
     return _add_host_token(tx, present.worker, present.scopes, now)
 
@@ -177,7 +186,7 @@ def renew_host_token(tx: Transaction, token: str, *, now: float) -> tuple[Token,
 @writes
 def confirm_host_token(tx: Transaction, token: str, *, now: float) -> None:
     """Let the other tokens of a host end soon: the host has kept this token."""
-    kept = get_token_row(tx, token)
+    kept = get_token(tx, token)
     tx.run("let_other_tokens_expire", id=token, worker=kept.worker, expires=now + _OVERLAP)
 
 
@@ -227,7 +236,7 @@ def list_tokens(tx: Transaction) -> list[Token]:
 def page_tokens(tx: Transaction, *, after: str | None, most: int) -> tuple[list[Token], str | None]:
     """Return a page of tokens after a token, and the last of it, or None at the end."""
     if after is not None:
-        get_token_row(tx, after)
+        get_token(tx, after)
     rows = tx.all("tokens_after", after=after, most=most + 1)
     tokens = [_token(row) for row in rows[:most]]
     return tokens, tokens[-1].id if len(rows) > most else None
@@ -240,7 +249,7 @@ def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
     The workers of that host depart: no request of theirs is taken any more. Their leases stay in
     use until their death is proved.
     """
-    host = get_token_row(tx, id).worker
+    host = get_token(tx, id).worker
     if not tx.count("revoke_token", id=id, now=now):
         return False
     if host is not None:
@@ -315,10 +324,6 @@ def _is_valid(row: Row, now: float) -> bool:
 
 @reads
 def get_token(tx: Transaction, id: str) -> Token:
-    return get_token_row(tx, id)
-
-
-def get_token_row(tx: Transaction, id: str) -> Token:
     row = tx.one("token", id=id)
     if row is None:
         raise NotFound(f"There is no token {id}.")
@@ -326,7 +331,7 @@ def get_token_row(tx: Transaction, id: str) -> Token:
 
 
 def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
 def _token(row: Row) -> Token:
@@ -337,3 +342,108 @@ def _token(row: Row) -> Token:
         task=row["lease_task"],
         agents=None if row["agents"] is None else row["agents"].split(),
     )
+
+
+_TOKEN_SECONDS: Final = 7 * 86_400.0  # of the token that a code becomes
+_LONGEST: Final = 100
+
+
+@writes
+def create_page_code(tx: Transaction, *, scopes: Iterable[str], seconds: float, now: float) -> str:
+    """Make a code that is valid for so many seconds; return its text."""
+    code = secrets.token_urlsafe(32)
+    tx.run("forget_page_codes", now=now)
+    tx.run(
+        "add_page_code",
+        hash=_digest(code),
+        scopes=" ".join(sorted(scopes)),
+        expires=now + seconds,
+    )
+    return code
+
+
+@reads
+def is_page_code(tx: Transaction, code: str, *, now: float) -> bool:
+    """Tell whether a code can be used."""
+    row = tx.one("page_code", hash=_digest(code)) if len(code) <= _LONGEST else None
+    return row is not None and now < row["expires"]
+
+
+@writes
+def redeem_page_code(tx: Transaction, code: str, *, now: float) -> str:
+    """Make the token of a code and return its text; raise `Unauthenticated` for a code that was
+    used, is too old or never was."""
+    if not is_page_code(tx, code, now=now):
+        raise Unauthenticated
+    row = tx.one("page_code", hash=_digest(code))
+    assert row is not None
+    tx.run("use_page_code", hash=_digest(code))
+    _, text = create_token(
+        tx, name="the page", scopes=row["scopes"].split(), expires=now + _TOKEN_SECONDS, now=now
+    )
+    return text
+
+
+KEPT: Final = 86_400.0  # seconds for which a reply is kept
+_GIVEN_UP: Final = 300.0  # seconds after which a reservation ends
+
+
+class RepeatableRequest(Struct, frozen=True, kw_only=True):
+    """The parts of a request that its repetition must equal."""
+
+    token: str  # the sender's
+    key: str
+    request: str  # digest of method, path and body
+
+
+class StoredReply(Struct, frozen=True, kw_only=True):
+    status: int
+    body: str
+
+
+def find_reply(tx: Transaction, asked: RepeatableRequest, *, now: float) -> StoredReply | None:
+    """Return the reply that was kept. Raise if the key was used for another request, or just
+    now."""
+    row = tx.one("reply", token=asked.token, key=asked.key)
+    if row is None or row["at"] <= now - KEPT:
+        return None
+    if row["request"] != asked.request:
+        raise InputError("This idempotency key was used for another request; take a new one.")
+    if row["status"] is not None:
+        return StoredReply(status=int(row["status"]), body=row["body"])
+    if row["at"] > now - _GIVEN_UP:
+        raise StillAnswering
+    return None
+
+
+def keep_reply(
+    tx: Transaction, asked: RepeatableRequest, reply: StoredReply | None, *, now: float
+) -> None:
+    """Keep a reply, or None to reserve the request."""
+    status, body = (None, "") if reply is None else (reply.status, reply.body)
+    tx.run("keep_reply", asked, status=status, body=body, now=now)
+
+
+@writes
+def reserve_reply(tx: Transaction, asked: RepeatableRequest, *, now: float) -> StoredReply | None:
+    """Reserve a request, or return the reply that was kept."""
+    before = find_reply(tx, asked, now=now)
+    if before is None:
+        keep_reply(tx, asked, None, now=now)
+    return before
+
+
+@writes
+def fill_reply(
+    tx: Transaction, asked: RepeatableRequest, reply: StoredReply | None, *, now: float
+) -> None:
+    """Keep the reply of a reserved request; None releases it, so that it may be tried again."""
+    if reply is None:
+        tx.run("drop_reply", token=asked.token, key=asked.key)
+    else:
+        keep_reply(tx, asked, reply, now=now)
+
+
+@writes
+def forget_replies(tx: Transaction, *, now: float) -> None:
+    tx.run("forget_replies", before=now - KEPT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from weft.admission.capacity import status
 from weft.config import Stated
@@ -148,7 +148,7 @@ def depart(tx: Transaction, worker: str, *, now: float) -> None:
     row = tx.one("worker", id=worker)
     assert row is not None
     forget_empty_host(tx, row["host"])
-    from weft.store.offers import withdraw_all  # late: admission, which `weft ps` lacks
+    from weft.store.members import withdraw_all  # late: admission, which `weft ps` lacks
 
     withdraw_all(tx, worker, now=now)
     tx.event("worker_departed", now=now, worker=worker)
@@ -183,22 +183,21 @@ def forget_empty_host(tx: Transaction, host: str) -> None:
 @reads
 def list_workers(tx: Transaction, *, now: float) -> list[Worker]:
     """List the workers that have not left, with their capacity and status."""
-    ledger = Ledger(tx, now)
-    return [_worker(tx, row, _capacity(ledger, row), now) for row in tx.all("workers_present")]
+    return _workers(tx, tx.all("workers_present"), now)
 
 
 @reads
 def list_serving(tx: Transaction, repo: str, *, now: float) -> list[Worker]:
     """List the workers that take the ready tasks of a repository, including those that may be
     dead."""
-    ledger = Ledger(tx, now)
-    return [
-        _worker(tx, row, _capacity(ledger, row), now)
+    rows = [
+        row
         for row in tx.all("workers_present")
         if row["kind"] == WorkerKind.PROCESS
         and not row["name"].startswith(ONE_TASK)
         and (row["repos"] is None or repo in row_records.files(row["repos"]))
     ]
+    return _workers(tx, rows, now)
 
 
 def no_worker(worker: str) -> NotFound:
@@ -215,9 +214,7 @@ def list_processes(tx: Transaction, host: str, boot: str) -> list[tuple[int, int
 @reads
 def list_silent(tx: Transaction, *, now: float) -> list[Worker]:
     """Return worker processes that stopped, hang, or lost the store: their leases have run out."""
-    rows = [row for row in tx.all("workers_present") if _is_silent(tx, row, now)]
-    ledger = Ledger(tx, now) if rows else None
-    return [_worker(tx, row, _capacity(ledger, row), now) for row in rows if ledger is not None]
+    return _workers(tx, [row for row in tx.all("workers_present") if _is_silent(tx, row, now)], now)
 
 
 @reads
@@ -234,16 +231,20 @@ def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
 @reads
 def find_workers(tx: Transaction, ids: Iterable[str], *, now: float) -> dict[str, Worker]:
     """Map ids to workers, including those that have left; unknown ids are missing."""
-    ledger = Ledger(tx, now)
     rows = [tx.one("worker", id=worker) for worker in sorted(ids)]
-    return {
-        row["id"]: _worker(tx, row, _capacity(ledger, row), now) for row in rows if row is not None
-    }
+    known = _workers(tx, [row for row in rows if row is not None], now)
+    return {worker.id: worker for worker in known}
 
 
-def _capacity(ledger: Ledger, row: Row) -> Capacity:
-    resource = f"worker:{row['id']}"
-    return Capacity(current=ledger.used.get(resource, 0), max=ledger.nominal.get(resource, 0))
+def _workers(tx: Transaction, rows: Sequence[Row], now: float) -> list[Worker]:
+    if not rows:
+        return []
+    ledger, workers = Ledger(tx, now), []
+    for row in rows:
+        slots = f"worker:{row['id']}"
+        used, most = ledger.used.get(slots, 0), ledger.nominal.get(slots, 0)
+        workers.append(_worker(tx, row, Capacity(current=used, max=most), now))
+    return workers
 
 
 def _is_silent(tx: Transaction, row: Row, now: float) -> bool:

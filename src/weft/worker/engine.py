@@ -46,9 +46,9 @@ from weft.redaction import list_secrets
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.limit_table import identity
-from weft.store.ring import wait_rung
 from weft.store.runs import end_finished, list_runs
-from weft.store.team_verbs import hedge, list_slow_hedges
+from weft.store.teams import hedge, list_slow_hedges
+from weft.store.wake import wait_rung
 from weft.store.workers import list_processes
 from weft.worker.heartbeat import USUAL, Presence, WorkerTraits
 from weft.worker.reaper import Here, Silence, sweep, sweep_host

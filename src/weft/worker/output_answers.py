@@ -14,7 +14,7 @@ from weft.errors import InputError, WeftError
 from weft.project.site import Site
 from weft.runs.attempt_output import hide_secrets, read_lines
 from weft.runs.host_output import OutputPiece, Stream, encode_piece, shorten_piece
-from weft.store.output_requests import (
+from weft.store.check_orders import (
     OutputRequest,
     answer_output_request,
     list_output_requests,

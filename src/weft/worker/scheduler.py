@@ -37,9 +37,8 @@ from weft.project.site import Site
 from weft.store.attempt_end import finish
 from weft.store.attempt_reports import report_all
 from weft.store.leases import find_lost, renew
-from weft.store.ring import wait_rung
 from weft.store.tasks import find_next_due
-from weft.store.wake import Listener
+from weft.store.wake import Listener, wait_rung
 
 log = logging.getLogger(__name__)
 

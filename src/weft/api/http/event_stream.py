@@ -19,7 +19,7 @@ from anyio.to_thread import run_sync
 from weft.errors import StoreError
 from weft.store import Store
 from weft.store.event_log import FollowedEvent, read_followed
-from weft.store.ring import wait_rung
+from weft.store.wake import wait_rung
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from anyio.to_thread import run_sync
 from weft.errors import StoreError
 from weft.process.process_identity import boottime, get_place
 from weft.store import Store
-from weft.store.replies import forget_replies
+from weft.store.tokens import forget_replies
 from weft.worker.reaper import Here, Silence, sweep
 
 log = logging.getLogger(__name__)

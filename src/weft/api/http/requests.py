@@ -32,8 +32,15 @@ from weft.runs.log_pages import LogShelf
 from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.remote_calls import plainly
-from weft.store.replies import RepeatableRequest, StoredReply, fill, find_reply, keep_reply, reserve
 from weft.store.store import BoundStore
+from weft.store.tokens import (
+    RepeatableRequest,
+    StoredReply,
+    fill_reply,
+    find_reply,
+    keep_reply,
+    reserve_reply,
+)
 
 T = TypeVar("T")
 Work = Callable[[Store, Identity, float], object]
@@ -160,7 +167,7 @@ async def act_slowly(
         return _response(StoredReply(status=status, body=encode(await work(who)).decode()))
     asked = RepeatableRequest(token=who.token, key=keyed[0], request=keyed[1])
     store = parts_of(request).store
-    before = await in_thread(request, lambda: reserve(store, asked, now=time.time()))
+    before = await in_thread(request, lambda: reserve_reply(store, asked, now=time.time()))
     if before is not None:
         return _response(before)
     reply: StoredReply | None = None
@@ -168,7 +175,7 @@ async def act_slowly(
         reply = StoredReply(status=status, body=encode(await work(who)).decode())
     finally:
         with anyio.CancelScope(shield=True):
-            await in_thread(request, lambda: fill(store, asked, reply, now=time.time()))
+            await in_thread(request, lambda: fill_reply(store, asked, reply, now=time.time()))
     return _response(reply)
 
 

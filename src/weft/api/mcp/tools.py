@@ -37,7 +37,7 @@ from weft.operations.member_records import Dispatched, Member, Page, TaskResult,
 from weft.project.project import Project
 from weft.project.site import agent_names
 from weft.store import Store
-from weft.store.ring import wait_rung
+from weft.store.wake import wait_rung
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -75,7 +75,7 @@ SELECT r.id FROM runs r WHERE r.state <> 'ended' AND EXISTS (
 
 -- name: ready_alike
 -- List of every bucket the first of the tasks that wait for the same claim, or for none.
-SELECT f.repo, f.run, f.demand, f.agent, f.pinned, f.gang, f.id, f.name, f.aside
+SELECT f.*
 FROM (SELECT MIN(id) AS id FROM tasks WHERE state = 'ready' AND aside IS NULL GROUP BY bucket
       UNION ALL
       SELECT MIN(id) FROM tasks WHERE aside IS NOT NULL GROUP BY bucket, aside) k

@@ -19,7 +19,7 @@ from weft.model import Event
 from weft.project.site import Site
 from weft.runs.progress import RunProgress
 from weft.runs.tracker import EventReader, RunTracker
-from weft.store.leases import release, renew
+from weft.store.leases import find_lost, release, renew
 from weft.store.projections import (
     ISSUE_TRACKER,
     NOTIFICATIONS,
@@ -28,13 +28,12 @@ from weft.store.projections import (
     ProjectionState,
     advance_projection,
     fail_projection,
-    is_held,
     list_open_projections,
     list_projections,
     skip_projection,
     take_projection,
 )
-from weft.store.ring import wait_rung
+from weft.store.wake import wait_rung
 from weft.worker.projections import News, Projection
 from weft.worker.projections.beads_program import find_beads
 from weft.worker.projections.issue_tracker import IssueTracker
@@ -339,7 +338,7 @@ class ProjectionLoop:
         carried.over = give_up
 
     def _confirm(self, carried: _Carried) -> None:
-        if not is_held(self._store, carried.fence, carried.run, carried.name):
+        if find_lost(self._store, [carried.fence]):
             raise StaleFence(f"another worker has {carried.name} of run {carried.run} now.")
 
     def _release_all(self) -> None:

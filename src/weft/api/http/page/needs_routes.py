@@ -20,10 +20,10 @@ from weft.runs.attention import count_decisions, list_decisions
 from weft.runs.event_text import shorten_report
 from weft.runs.outlook import predict_ends
 from weft.store import Store
-from weft.store.overview import AgentReport, WorkerView, list_latest_reports
-from weft.store.present_work import WorkKey, list_unmet_needs, list_work, view_work
+from weft.store.overview import AgentReport, TaskAtWork, list_latest_reports
 from weft.store.probe import queue
 from weft.store.runs import list_runs
+from weft.store.summaries import WorkKey, list_unmet_needs, list_work, view_work
 from weft.words import state_word
 
 router = APIRouter(prefix="/page", include_in_schema=False)
@@ -135,7 +135,7 @@ def _after(needs: list[str]) -> str:
     return f"waits for {', '.join(names[:4])}{more}"
 
 
-def _row(view: WorkerView, word: str, report: AgentReport | None, waits: str) -> WorkRow:
+def _row(view: TaskAtWork, word: str, report: AgentReport | None, waits: str) -> WorkRow:
     current = report is not None and report.data.get("attempt") == view.attempt
     doing = ""
     if report is not None and current:

@@ -26,13 +26,13 @@ from weft.project.site import check_home
 from weft.runs.host_list import read_hosts
 from weft.runs.task_list import RunCost, page_run_costs
 from weft.store import Store
+from weft.store.check_orders import list_checks
 from weft.store.gate import get_output, read_gate
 from weft.store.limit_table import identity, list_limits
-from weft.store.open_checks import list_checks
 from weft.store.overview import overview
-from weft.store.present_work import list_held_files, list_work
 from weft.store.probe import queue
 from weft.store.runs import get_run
+from weft.store.summaries import list_held_files, list_work
 from weft.store.tasks import list_run, list_run_attempts
 
 router = APIRouter(prefix="/page", include_in_schema=False)

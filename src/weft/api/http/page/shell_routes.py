@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 from weft.api.http.page.html_answers import answer_file
 from weft.api.http.requests import encode, parts_of
 from weft.errors import NotFound, Unauthenticated
-from weft.store.page_codes import is_page_code, redeem_page_code
+from weft.store.tokens import is_page_code, redeem_page_code
 
 router = APIRouter(include_in_schema=False)
 

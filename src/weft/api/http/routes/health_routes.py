@@ -29,10 +29,10 @@ from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.leases import list_open
 from weft.store.limit_table import identity, list_limits
+from weft.store.probe import WantedSlots, count_wanted
 from weft.store.store import BoundStore
 from weft.store.summaries import list_open_entries, total_costs
 from weft.store.tasks import count_states
-from weft.store.wanted_slots import WantedSlots, count_wanted
 from weft.store.workers import list_workers
 
 router = APIRouter(tags=["health"])
