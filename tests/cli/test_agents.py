@@ -11,7 +11,7 @@ import pytest
 
 from cli.shell import answer, assert_one_sentence, make_project, runs, started, wait_line, weft
 from databases import look, postgres_later
-from repositories import content, make_repository
+from repositories import commit_all, content, make_repository
 from weft.agents.prompt import Briefing, write_prompt
 from weft.config import BoxKind
 from weft.maintenance.detection import detect
@@ -187,3 +187,33 @@ def test_doctor_calls_a_broken_agent_file_a_problem_and_a_missing_program_a_note
     assert "note     agents: gone: no-such, not installed" in done.stdout
     for name in ("sandbox", "cgroup", "watchdog"):
         assert f"ok       {name}: " in done.stdout
+
+
+def test_a_program_that_its_box_does_not_reach_is_said_before_the_first_attempt(
+    tmp_path: Path,
+) -> None:
+    """A link on the PATH leads into a directory of keys, which no box opens by itself."""
+    if box.available().resolve(BoxKind.BWRAP) is BoxKind.OFF:
+        pytest.skip("bubblewrap is not to be had on this machine")
+    home, programs = tmp_path / "home", tmp_path / "home" / ".local" / "bin"
+    programs.mkdir(parents=True)
+    install(home / ".docker", "tool", "echo hello > hello.txt")
+    (programs / "tool").symlink_to(home / ".docker" / "tool")
+    own = {"HOME": str(home), "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin"}
+    closed = "---\nruns: [tool]\nsandbox: bwrap\n---\n{{ task.text }}\n"
+    project = make_project(tmp_path / "project", implement=closed)
+    (project / "plan.md").write_text("- [ ] Say hello `hello.txt`\n")
+    commit_all(project)
+    cure = f"`sandbox: {{read: [{home}/.docker/tool]}}` in .weft/agents/implement.md"
+    tried = weft(project, "agents", "test", "implement", "--json", **own)
+    assert json.loads(tried.stdout)["problem"] == "unreachable"
+    ran = weft(project, "run", "plan.md", **own)
+    assert ran.returncode == 2
+    for text in (tried.stdout, ran.stderr, weft(project, "doctor", **own).stdout):
+        assert "cannot start: its box does not show" in text
+        assert cure in text
+    opened = f"sandbox: {{kind: bwrap, read: [{home}/.docker/tool]}}"
+    agent = project / ".weft" / "agents" / "implement.md"
+    agent.write_text(closed.replace("sandbox: bwrap", opened))
+    assert answer(project, "agents", "test", "implement", "--json", **own)["works"]
+    assert "cannot start" not in weft(project, "doctor", **own).stdout

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agents.streams import agent
-from weft.project.agent_programs import find_program, versions
+from process.test_box import ENGINE, IMAGE, OPTIONS
+from process.test_box import container as container
+from repositories import make_repository
+from weft.config import Config, SandboxSettings
+from weft.process.box import Container
+from weft.project.agent_programs import explain_all_unreachable, find_program, versions
 
 
 def asked_for(place: Path, seconds: float | None = None, **sleeps: float) -> dict[str, str]:
@@ -29,3 +36,21 @@ def test_a_program_that_starts_slowly_has_a_version_too(tmp_path: Path) -> None:
 
 def test_a_program_that_does_not_tell_its_version_is_not_waited_for(tmp_path: Path) -> None:
     assert asked_for(tmp_path, seconds=0.3, gemini=600) == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("sleep", None), ("absent", f"the image {IMAGE} has no absent: install it there.")],
+)
+def test_a_program_is_looked_for_in_the_image_of_its_containers(
+    tmp_path: Path, container: Container, command: str, reason: str | None
+) -> None:
+    root = make_repository(tmp_path / "project")
+    own = agent(f"[{command}]", settings="sandbox: container\n")
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    libraries = ("/usr", "/lib", "/lib64")
+    sandbox = SandboxSettings(image=IMAGE, engine=ENGINE, options=OPTIONS, read=libraries)
+    config = Config(sandbox=sandbox)
+    program = find_program(own, root, environment)
+    told = list(explain_all_unreachable([(own, program)], config, environment, root))
+    assert told == ([] if reason is None else [(f"Agent {own.name}", reason)])

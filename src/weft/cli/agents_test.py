@@ -16,7 +16,7 @@ from weft.formats import dollars, duration
 from weft.maintenance.agent_trial import Diagnosis, Trial, diagnose, hand_in, throw_away, try_agent
 from weft.model import Event, Grant
 from weft.project.agent_list import get_agent, resume
-from weft.project.agent_programs import explain_missing, find_program
+from weft.project.agent_programs import explain_all_unreachable, explain_missing, find_program
 from weft.project.project import Project
 from weft.store.admission import admit_task
 from weft.store.tasks import list_attempts
@@ -39,10 +39,15 @@ def command(project: Project, name: str, as_json: bool) -> int:
         return 0 if tried.diagnosis.problem is None else 1
     agent = get_agent(project, name)
     program = find_program(agent, project.root, project.environment)
+    unreachable = explain_all_unreachable(
+        [(agent, program)], project.config, project.environment, project.root
+    )
     if program.path is None:
         searched = f" The PATH is {program.directories}." if program.directories else ""
         text = explain_missing(agent, program) + searched
         diagnosis = Diagnosis(problem="not_installed", text=text)
+    elif reasons := [reason for _, reason in unreachable]:
+        diagnosis = Diagnosis(problem="unreachable", text=f"It cannot start: {reasons[0]}")
     else:
         with throw_away(project, agent) as trial:
             diagnosis = _try(trial, quiet=as_json)

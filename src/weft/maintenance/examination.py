@@ -15,6 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft import git
+from weft.agents.agent import Agent
 from weft.config import BoxKind, command_line
 from weft.errors import InputError, WeftError
 from weft.git.repository import find_repository_id
@@ -22,7 +23,7 @@ from weft.model import Limit
 from weft.process import box, cgroup, run
 from weft.process.process_identity import get_place
 from weft.project.agent_list import describe_unboxed, explain_stopped
-from weft.project.agent_programs import Program, find_program
+from weft.project.agent_programs import Program, explain_all_unreachable, find_program
 from weft.project.boxes import find_container
 from weft.project.project import Project, get_project
 from weft.project.site import agent_names, read_agent, read_agent_file
@@ -211,6 +212,7 @@ def _agents(place: Project) -> Iterator[Finding]:
     """A file that is broken is a problem; a program that is not installed may be meant so."""
     programs: dict[Program, list[str]] = {}
     agents: dict[str, str] = {}
+    boxed: list[tuple[Agent, Program]] = []
     for name in agent_names(place.root):
         try:
             agent = read_agent(place.root, name)
@@ -218,7 +220,9 @@ def _agents(place: Project) -> Iterator[Finding]:
             yield Finding(name="agents", good=False, text=str(error))
             continue
         agents[name] = read_agent_file(place.root, name)
-        programs.setdefault(find_program(agent, place.root, place.environment), []).append(name)
+        program = find_program(agent, place.root, place.environment)
+        programs.setdefault(program, []).append(name)
+        boxed.append((agent, program))
     for program, names in programs.items():
         state = program.path or f"not installed; weft looked for it {program.searched}"
         yield Finding(
@@ -227,6 +231,13 @@ def _agents(place: Project) -> Iterator[Finding]:
             text=f"{', '.join(names)}: {program.name}, {state}",
             notable=program.path is None,
         )
+    try:
+        for who, reason in explain_all_unreachable(
+            boxed, place.config, place.environment, place.root
+        ):
+            yield Finding(name="agents", good=False, text=f"{who} cannot start: {reason}")
+    except InputError:
+        pass  # of a devcontainer.json, which is reported above
     if unboxed := describe_unboxed(place.config.gate, agents):
         yield Finding(name="sandbox", good=True, text=unboxed, loud=True)
     if not programs:

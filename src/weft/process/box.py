@@ -205,10 +205,12 @@ def _bwrap_words(box: Box, environment: Mapping[str, str]) -> list[str]:
             mounts[private] = ["--tmpfs", private]
     if box.scratch is not None:
         mounts["/tmp"] = ["--bind", str(box.scratch), "/tmp"]  # noqa: S108
-    opened = (*box.readable, *box.writable)
-    for path in (*box.hidden, *map(Path, _SECRET_SYSTEM)):
-        if path not in opened and any(map(path.is_relative_to, (*opened, *map(Path, SYSTEM)))):
-            mounts[str(path)] = _cover(path)
+    opened = {str(path) for path in (*box.readable, *box.writable)}
+    # As texts: comparing a hundred hidden paths with each opened one took longer than bwrap.
+    inside = tuple(f"{place}/" for place in (*opened, *SYSTEM))
+    for hidden in (*map(str, box.hidden), *_SECRET_SYSTEM):
+        if hidden not in opened and f"{hidden}/".startswith(inside):
+            mounts[hidden] = _cover(Path(hidden))
     # Sources in places that the box has of its own are bound from outside, by their real path.
     mounts |= {str(path): _bind("--ro-bind-try", path) for path in box.readable}
     mounts |= {str(path): _bind("--bind-try", path) for path in box.writable}

@@ -75,6 +75,20 @@ def _find(home: Path, entries: tuple[str, ...], programs: tuple[str, ...]) -> tu
     return tuple(places)
 
 
+def list_steps(program: str, path: str) -> list[str]:
+    """List the files that the start of a program goes through: links, interpreters, their ends."""
+    steps: dict[str, None] = {}
+    for started in _interpreters(program, tuple(path.split(":"))):
+        link = started
+        for _ in range(_LINKS):
+            steps[link] = None
+            if not os.path.islink(link):
+                break
+            link = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
+        steps[os.path.realpath(started)] = None
+    return list(steps)
+
+
 def _links(directory: str) -> Iterator[str]:
     with os.scandir(directory) as listing:
         for _, entry in zip(range(_MOST), listing, strict=False):

@@ -118,23 +118,41 @@ def enter_agent_box(
 
     `of_commands` is the box of the repository's checks.
     """
-    variables = spawn.environment
-    facts = get_adapter(agent).FACTS
-    own = program_files.find_all(facts.directories, variables)
-    if facts.home is not None:
-        own += program_files.find_all([facts.home.place], {**variables, **agent.env_set})
-    files = program_files.find_all(facts.files, variables)
+    variables, named = spawn.environment, spawn.argv[0]
+    wanted = describe_agent_box(agent, of_commands, config, variables, named, place.path)
+    chosen, warning = boxes.choose(
+        replace(wanted, readable=(*wanted.readable, spawn.directory)), able
+    )
+    warnings = (warning,) if warning else ()
+    if chosen.kind is BoxKind.OFF:
+        return spawn, warnings
+    if chosen.kind is not BoxKind.CONTAINER:
+        written = program_files.expand(agent.write, variables)
+        warnings = (*warnings, *_make([*_own_directories(agent, variables), *written]))
+    return enter_box(spawn, chosen, place), warnings
+
+
+def describe_agent_box(
+    agent: Agent,
+    of_commands: Box,
+    config: Config,
+    variables: Mapping[str, str],
+    program: str,
+    checkout: Path,
+) -> Box:
+    """Return the box that an agent file asks for; its workspace adds what it writes."""
+    own = _own_directories(agent, variables)
+    files = program_files.find_all(get_adapter(agent).FACTS.files, variables)
     named = program_files.expand(agent.write, variables)
     opened = program_files.expand(agent.read, variables)
     shown = [Path(path) for path in (*own, *files, *named, *opened)]
-    wanted = replace(
+    return replace(
         of_commands,
         kind=agent.sandbox,
         writable=(*of_commands.writable, *map(Path, (*own, *named, *files))),
         readable=(
             *of_commands.readable,
-            *find_tool_chains(variables, [spawn.argv[0]], hidden=of_commands.hidden),
-            spawn.directory,
+            *find_tool_chains(variables, [program], hidden=of_commands.hidden),
             *map(Path, opened),
             # Scripts that the agent file names. Words of a prompt open nothing.
             *(Path(word) for word in agent.command if word.startswith("/")),
@@ -145,17 +163,19 @@ def enter_agent_box(
         network=agent.network,
         memory=agent.memory or of_commands.memory,
         processes=agent.pids or of_commands.processes,
-        container=find_container(config.sandbox, place.path, agent.image)
+        container=find_container(config.sandbox, checkout, agent.image)
         if agent.image
         else of_commands.container,
     )
-    chosen, warning = boxes.choose(wanted, able)
-    warnings = (warning,) if warning else ()
-    if chosen.kind is BoxKind.OFF:
-        return spawn, warnings
-    if chosen.kind is not BoxKind.CONTAINER:
-        warnings = (*warnings, *_make([*own, *named]))
-    return enter_box(spawn, chosen, place), warnings
+
+
+def _own_directories(agent: Agent, variables: Mapping[str, str]) -> list[str]:
+    """List the directories of an agent's own program."""
+    facts = get_adapter(agent).FACTS
+    own = program_files.find_all(facts.directories, variables)
+    if facts.home is not None:
+        own += program_files.find_all([facts.home.place], {**variables, **agent.env_set})
+    return own
 
 
 def enter_box(spawn: Spawn, box: Box, place: Workspace) -> Spawn:

@@ -12,7 +12,12 @@ from weft.git.repository import find_repository_id
 from weft.model import HUMAN, Worker
 from weft.process.process_identity import get_place
 from weft.project.agent_list import explain_stopped
-from weft.project.agent_programs import explain_all_missing, explain_missing, find_program
+from weft.project.agent_programs import (
+    explain_all_missing,
+    explain_all_unreachable,
+    explain_missing,
+    find_program,
+)
 from weft.project.host_agents import NO_PROGRAM
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
@@ -66,7 +71,10 @@ def _has_program(worker: Worker, agent: str) -> bool:
 
 def _explain_missing(project: Project, agents: Collection[Agent]) -> Iterator[str]:
     programs = [(agent, find_program(agent, project.root, project.environment)) for agent in agents]
-    for names, reason in explain_all_missing(programs):
+    unreachable = explain_all_unreachable(
+        programs, project.config, project.environment, project.root
+    )
+    for names, reason in (*explain_all_missing(programs), *unreachable):
         yield f"{names} cannot start: {reason}"
 
 
