@@ -126,6 +126,10 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
         lambda s, w: member_work.claim_files(s.store, w, s.fence, ["x"], now=9),
         ITS_OWN,
     ),
+    "report_work": (
+        lambda s, w: member_work.report_work(s.store, w, s.fence, "x", now=9),
+        ITS_OWN,
+    ),
     "poll": (lambda s, w: long_poll.poll(s.store, w, "m", now=9), ITS_OWN),
     "message to it": (
         lambda s, w: inbox.send_message(s.store, w, "hey", member="m", now=9),

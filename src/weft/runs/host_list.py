@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from weft.formats import clock, count, duration
 from weft.model import NO_CHECKS, Attempt, Capacity, Limit, Worker, WorkerKind
-from weft.process import process_table
-from weft.process.process_identity import ProcessPlace, get_place
-from weft.process.process_table import Process
 from weft.store import Store
 from weft.store.workers import find_workers, list_serving, list_workers
+
+if TYPE_CHECKING:
+    from weft.process.process_identity import ProcessPlace
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):
@@ -138,6 +138,8 @@ def is_served(store: Store, repo: str) -> bool:
     A killed process of this host does not count, even before the store knows of its death. A silent
     process, such as one stopped by Ctrl-Z, does not count either.
     """
+    from weft.process.process_identity import get_place  # late: its imports take time
+
     boot = get_place().boot
     workers = list_serving(store, repo, now=time.time())
     return any(worker.gates and _lives(worker, boot) for worker in workers)
@@ -151,6 +153,8 @@ def _lives(worker: Worker, boot: str) -> bool:
 
 def is_dead_here(worker: Worker) -> bool:
     """Tell whether a worker was a process of this host that has ended."""
+    from weft.process.process_identity import get_place  # late: its imports take time
+
     return worker.boot == get_place().boot and is_gone(worker)
 
 
@@ -158,7 +162,9 @@ def is_gone(worker: Worker) -> bool:
     """Tell whether the process of a worker of this host and boot has ended."""
     if worker.pid is None or worker.pid_start is None:
         return False
-    return not process_table.is_alive(Process(worker.pid, int(worker.pid_start)))
+    from weft.process.process_table import Process, is_alive  # late: its imports take time
+
+    return not is_alive(Process(worker.pid, int(worker.pid_start)))
 
 
 class SilenceText(Struct, frozen=True, kw_only=True):
