@@ -600,6 +600,8 @@ def test_silent_queue_stall(store: Store) -> None:
 
             first = put(store, "first", files=("src/*",))
             fence = rung(first)
+            rung(put(store, "other", files=("lib/*",)))
+            put(store, "before", files=("lib/a.py",))  # the best of the tasks set aside
             second = put(store, "second", files=("src/a.py",))
             assert not admit(store, "w", now=9)
             bell.drain()

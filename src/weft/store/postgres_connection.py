@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import IsolationLevel
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 from psycopg.rows import DictRow
 
 from weft.errors import ForeignStore, InputError, NewerStore, UnknownSchema
@@ -73,9 +75,18 @@ def is_direct(connection: psycopg.Connection[DictRow]) -> bool:
     return row is not None and bool(row["pid"] == connection.info.backend_pid)
 
 
+class SumLoader(Loader):
+    """A reader of sums: whole numbers are int, as SQLite gives them, and not Decimal."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data)
+        return float(text) if b"." in text else int(text)
+
+
 def configure(connection: psycopg.Connection[DictRow]) -> None:
-    """Prepare statements, and let the server end a session whose machine has vanished; through a
-    pooler do neither."""
+    """Read sums as numbers, prepare statements, and let the server end a session whose machine has
+    vanished; through a pooler only the first."""
+    connection.adapters.register_loader("numeric", SumLoader)
     if is_direct(connection):
         connection.prepare_threshold = _PREPARE_AFTER
         pairs = [f"set_config('{name}', '{n}', false)" for name, n in _SERVER_KEEPALIVES.items()]
