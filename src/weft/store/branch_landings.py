@@ -45,8 +45,8 @@ def complete_branch_landing(tx: Transaction, number: int, *, now: float) -> None
     """Record that a branch and its checkout have moved. The same call again changes nothing."""
     row = _end(tx, number, "landed")
     if row is not None:
-        ends = {"branch": row["branch"], "old": row["old"], "new": row["new"]}
-        tx.event("branch_landed", now=now, run=row["run"], **ends)
+        branch, old, new = row["branch"], row["old"], row["new"]
+        tx.event("branch_landed", now=now, run=row["run"], branch=branch, old=old, new=new)
 
 
 @writes
@@ -54,8 +54,8 @@ def withdraw_branch_landing(tx: Transaction, number: int, reason: str, *, now: f
     """Record that a branch will not move: another program moved it first."""
     row = _end(tx, number, "withdrawn")
     if row is not None:
-        about = {"branch": row["branch"], "reason": reason}
-        tx.event("branch_landing_withdrawn", now=now, run=row["run"], **about)
+        run, branch = row["run"], row["branch"]
+        tx.event("branch_landing_withdrawn", now=now, run=run, branch=branch, reason=reason)
 
 
 def _end(tx: Transaction, number: int, state: str) -> Row | None:
