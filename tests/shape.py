@@ -14,12 +14,15 @@ import subprocess
 import sys
 import tempfile
 import tokenize
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-SOURCES = Path(__file__).parent.parent / "src" / "weft"
+ROOT = Path(__file__).parent.parent
+SOURCES = ROOT / "src" / "weft"
 PRONOUN = re.compile(
     r"\b(what|whatever|who|whoever|whom|nobody|somebody|anybody|everybody|nothing|something|"
     r"anything|everything|one|ones|others)\b",
@@ -75,6 +78,54 @@ def code_lines(path: Path) -> int:
             case ast.Expr(value=ast.Constant(value=str())):
                 lines.difference_update(range(node.lineno, (node.end_lineno or 0) + 1))
     return len(lines)
+
+
+def budgets() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "budgets.toml").read_text())
+
+
+def room_lines() -> dict[str, int]:
+    """Count the lines of code of each room in budgets.toml; the rest is the kernel."""
+    rooms = budgets()["rooms"]
+    home = {package: room for room, budget in rooms.items() for package in budget["packages"]}
+    lines = dict.fromkeys(rooms, 0)
+    for path in files():
+        lines[home.get(path.relative_to(SOURCES).parts[0].removesuffix(".py"), "kernel")] += (
+            code_lines(path)
+        )
+    return lines
+
+
+def records() -> int:
+    """Count the classes that only hold fields: dataclasses, structs and named tuples."""
+    return sum(
+        isinstance(node, ast.ClassDef)
+        and (
+            any("dataclass" in ast.unparse(mark) for mark in node.decorator_list)
+            or any(ast.unparse(base) in ("Struct", "NamedTuple") for base in node.bases)
+        )
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
+@dataclass(frozen=True)
+class FunctionSize:
+    """A function, its lines and the number of its parameters."""
+
+    name: str
+    lines: int
+    parameters: int
+
+
+def function_sizes(path: Path) -> Iterator[FunctionSize]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield FunctionSize(
+                f"{path.relative_to(SOURCES)}:{node.name}",
+                (node.end_lineno or node.lineno) - node.lineno + 1,
+                len(node.args.args) + len(node.args.kwonlyargs),
+            )
 
 
 def comments(path: Path) -> Iterator[str]:
@@ -205,7 +256,11 @@ def main(packages: Sequence[str]) -> None:
         "vague_locals": sum(map(vague_locals, paths)),
     }
     if not packages:
+        rooms = budgets()["rooms"]
+        for room, lines in room_lines().items():
+            print(f"room {room}: {lines} lines of {rooms[room]['lines']}")
         figures |= {
+            "records": records(),
             "repeated_class_names": sum(len(places) > 1 for places in class_names().values()),
             "repeated_module_names": sum(count > 1 for count in module_names().values()),
             "modules_from_plan_to_trunk": modules_of_a_run(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import shape
@@ -31,6 +32,42 @@ PRIVATE = {
 
 MOST_PRONOUNS = 0.5  # in 100 words of docstrings
 MOST_WORDS = 1000  # of ARCHITECTURE.md, a page
+
+
+def test_no_room_exceeds_its_budget() -> None:
+    rooms = shape.budgets()["rooms"]
+    over = {
+        room: f"{lines} lines, {rooms[room]['lines']} allowed"
+        for room, lines in shape.room_lines().items()
+        if lines > rooms[room]["lines"]
+    }
+    assert over == {}, "remove code, or raise the budget in a commit of its own with its reason"
+
+
+def test_the_house_stays_small() -> None:
+    size = shape.budgets()["size"]
+    long_files = [
+        str(path.relative_to(ROOT))
+        for path in shape.files()
+        if len(path.read_text().splitlines()) > size["file_lines"]
+    ]
+    functions = list(chain.from_iterable(map(shape.function_sizes, shape.files())))
+    assert len(shape.files()) <= size["files"]
+    assert shape.records() <= size["records"]
+    assert long_files == size["longer_files"]
+    assert [
+        function.name for function in functions if function.lines > size["function_lines"]
+    ] == size["longer_functions"]
+    assert [
+        function.name
+        for function in functions
+        if function.name.startswith("cli/")
+        and function.name.endswith(":command")
+        and (
+            function.lines > size["command_lines"]
+            or function.parameters > size["command_parameters"]
+        )
+    ] == size["longer_commands"]
 
 
 def test_a_class_name_is_defined_once() -> None:
