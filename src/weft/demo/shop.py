@@ -70,7 +70,7 @@ def read_report(shop: Path) -> dict[str, Any]:
 
 def read_planning(shop: Path) -> dict[str, Any]:
     """Return the use of the planner: its attempts, tokens and dollars."""
-    costs = json.loads(weft_output(shop, "cost", "--json"))
+    costs = json.loads(weft_output(shop, "report", "--cost", "--json"))
     agents = [agent for run in costs["runs"] for agent in run["agents"]]
     return next((agent for agent in agents if agent["agent"] == "plan"), {"attempts": 0})
 
