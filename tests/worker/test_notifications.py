@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from repositories import git
 from weft import config
 from weft.errors import StaleFence
 from weft.model import HUMAN, NewRun, NewTask
@@ -27,6 +28,12 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 def notify(root: Path, settings: str, told: dict[str, Any]) -> bool:
     parsed = config.parse(f"[notify]\n{settings}\n", {}).notify
     return send(parsed, ENDED, "plan-1", told, root=root, environment=ENVIRONMENT)
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path) -> None:
+    """The scratch files of a message lie in the git directory."""
+    git(tmp_path, "init", "-q")
 
 
 @pytest.mark.parametrize(
