@@ -47,6 +47,9 @@ def test_each_mutant_names_one_place_and_a_test_that_exists() -> None:
     assert wrong == []
 
 
+LATER = pytest.mark.skip(reason="by `make chaos` and `make mutants`")
+
+
 def end_leftovers(sources: Path) -> None:
     """Kill the wrappers that a mutant left, which name its sources, and all that they started."""
     for process in psutil.process_iter():
@@ -58,7 +61,11 @@ def end_leftovers(sources: Path) -> None:
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("mutant", MUTANTS if CHAOS else [], ids=lambda mutant: mutant["name"])
+@pytest.mark.parametrize(
+    "mutant",
+    MUTANTS if CHAOS else [pytest.param({}, marks=LATER, id="all")],
+    ids=lambda mutant: mutant["name"],
+)
 def test_a_mutant_is_caught(mutant: dict[str, Any], tmp_path: Path) -> None:
     sources = tmp_path / "src"
     shutil.copytree(SOURCES, sources)

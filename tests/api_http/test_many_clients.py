@@ -181,7 +181,7 @@ def test_slow_calls_of_one_token_leave_threads_for_others(tmp_path: Path) -> Non
         reader, other = server.make_token("read"), server.make_token("read")
         preview = partial(
             httpx.post,
-            f"{server.url}/v1/operations/runs.submission.preview_upload",
+            f"{server.url}/v1/operations/operations.submission.preview_upload",
             content=_preview(),
             headers={"Authorization": f"Bearer {reader}", "Content-Type": "application/json"},
             timeout=PATIENCE,
