@@ -65,8 +65,11 @@ def project(tmp_path: Path, issues: Issues) -> Project:
 def ended(project: Project, issues: Issues) -> Project:
     """The project with a run that has ended, whose five projections have handled no event."""
     made = project
-    path = made.write(plan("A: a.txt: write a.txt 1", "B: b.txt: write b.txt 2"))
-    (made.root / "issues.jsonl").write_text(issues.add("1.1") + issues.add("1.2"))
+    text = plan("A: a.txt: write a.txt 1", "B: b.txt: write b.txt 2")
+    path = made.write(
+        text.replace("files: a", "id: bd-1; files: a").replace("files: b", "id: bd-2; files: b")
+    )
+    (made.root / "issues.jsonl").write_text(issues.add("bd-1") + issues.add("bd-2"))
     base = git(made.root, "rev-parse", "HEAD").strip()
     tip = git(made.root, "commit-tree", "-p", base, "-m", "Landed", f"{base}^{{tree}}").strip()
     git(made.root, "branch", f"weft/{RUN}", tip)
@@ -81,7 +84,7 @@ def ended(project: Project, issues: Issues) -> Project:
                 base=base,
                 target="release",
             ),
-            [NewTask(name=name, agent=HUMAN) for name in ("1.1", "1.2")],
+            [NewTask(name=name, agent=HUMAN) for name in ("bd-1", "bd-2")],
             projections=[
                 NewProjection(name=PLAN_MARKS, host=host, path=str(path)),
                 NewProjection(name=PLAN_STATE, host=host, path=str(made.root.parent / STATE)),
@@ -130,7 +133,7 @@ def assert_up_to_date(project: Project, issues: Issues) -> None:
 
 
 def assert_closed(issues: Issues) -> None:
-    assert {issues.now(name)["status"] for name in ("1.1", "1.2")} == {"closed"}
+    assert {issues.now(name)["status"] for name in ("bd-1", "bd-2")} == {"closed"}
 
 
 def assert_told_and_moved(project: Project, run: str) -> None:
@@ -202,8 +205,8 @@ def test_two_workers_at_once_do_everything_once(ended: Project, issues: Issues) 
         end(second)
     assert_up_to_date(ended, issues)
     assert notes(ended) == ["run_ended"]
-    assert [call[0] for call in issues.told("1.1")] == ["close"]
-    assert [call[0] for call in issues.told("1.2")] == ["close"]
+    assert [call[0] for call in issues.told("bd-1")] == ["close"]
+    assert [call[0] for call in issues.told("bd-2")] == ["close"]
 
 
 def test_a_worker_that_was_stopped_too_long_has_no_effect_when_it_goes_on(
@@ -222,7 +225,7 @@ def test_a_worker_that_was_stopped_too_long_has_no_effect_when_it_goes_on(
             end(second)
         end(first)
     assert_up_to_date(ended, issues)
-    assert [call[0] for call in issues.told("1.1")] == ["close"]
+    assert [call[0] for call in issues.told("bd-1")] == ["close"]
 
 
 def does(go: Path, file: str) -> dict[str, Any]:
@@ -263,7 +266,7 @@ def test_a_worker_carries_a_run_to_its_end_without_the_command_that_started_it(
     """Weakened, only the command that follows the run writes, tells and moves."""
     go = project.root.parent / "go"
     text = plan(f"A: a: wait {go}; write a 1", f"B: b: wait {go}; write b 1")
-    exported = issues.add("1.1", **does(go, "a")) + issues.add("1.2", **does(go, "b"))
+    exported = issues.add("bd-1", **does(go, "a")) + issues.add("bd-2", **does(go, "b"))
     project.write(text if source == "plan.md" else exported, source)
     with started(project, "-m", "weft", "worker", "--slots", "2") as worker:
         wait_until(lambda: count_workers(project) == 1)
