@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from msgspec.json import encode
 
-from api_http.server_process import Client, Server, serving
+from api_http.server_process import PATIENT, Client, Server, serving
 from weft.api.http.app import create_app
 from weft.api.http.routes.verb_routes import operations
 from weft.api.mcp.catalogue import TOOLS, list_tools
@@ -162,7 +162,9 @@ class RightsServer:
 @pytest.fixture(scope="module")
 def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsServer]:
     directory: Path = tmp_path_factory.mktemp("rights")
-    with serving(directory, f"sqlite:///{directory / 'weft.db'}") as server:
+    # Its member never says a word, and holds its task all the same until the last call.
+    settings = f"{PATIENT}lease = 3600\ngone_after = 7200\n"
+    with serving(directory, f"sqlite:///{directory / 'weft.db'}", settings=settings) as server:
         own = server.client(server.make_token())
         named = _fill(own)
         fence = named["fence"]
